@@ -20,9 +20,9 @@ def typed_names(package: str) -> dict[str, str]:
     a module of it. They are read from the compiled code, as a frozen application has no sources."""
     spec: Any = sys.modules[package].__spec__
     code = list(dis.get_instructions(spec.loader.get_code(package)))
-    asked = next(at for at, each in enumerate(code) if each.argval == "TYPE_CHECKING" and each.opname == "LOAD_NAME")
-    end = next(each.argval for each in code[asked:] if each.opname.startswith("POP_JUMP"))  # over the block
-    block = [each for each in code[asked:] if each.offset < end]
+    start = next(i for i, each in enumerate(code) if each.argval == "TYPE_CHECKING" and each.opname == "LOAD_NAME")
+    end = next(each.argval for each in code[start:] if each.opname.startswith("POP_JUMP"))  # over the block
+    block = [each for each in code[start:] if each.offset < end]
     return {
         name: each.argval
         for before, each in pairwise(block)

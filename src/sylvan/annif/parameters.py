@@ -70,10 +70,10 @@ def text_model(settings: Mapping[str, Any], n_jobs: int | None = None) -> TextMo
     return model
 
 
-def need_known(given: Iterable[str], known: Iterable[str]) -> None:
+def need_known(parameters: Iterable[str], allowed: Iterable[str]) -> None:
     """Refuse settings that neither the backend knows nor Annif: a misspelt one would have no effect."""
-    names = [*known, *(name for name in _OF_ANNIF if name not in known)]
-    for name in given:
+    names = [*allowed, *(name for name in _OF_ANNIF if name not in allowed)]
+    for name in parameters:
         if name not in names:
             raise ParameterError(f"There is no parameter {name!r}. {did_you_mean(name, names)}")
 
@@ -131,11 +131,11 @@ def _weights(weights: Any) -> Any:
         ) from None
 
 
-def plain_value(given: Any, default: Any) -> Any:
+def plain_value(value: Any, default: Any) -> Any:
     """A value out of a configuration file, where everything is text; what it may be is said by the model."""
-    if not isinstance(given, str):
-        return given
-    word = given.strip().lower()
+    if not isinstance(value, str):
+        return value
+    word = value.strip().lower()
     if isinstance(default, bool) and word in (*_TRUE, *_FALSE):
         return word in _TRUE
     if word in ("", "none"):
@@ -145,4 +145,4 @@ def plain_value(given: Any, default: Any) -> Any:
             return kind(word)
         except ValueError:
             continue
-    return given.strip()
+    return value.strip()

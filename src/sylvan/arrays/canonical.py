@@ -194,7 +194,7 @@ def shape_text(shape: tuple[int, ...]) -> str:
     return str(tuple(int(size) for size in shape))
 
 
-def matrix(X: Any, name: str, what: str) -> Csr:
+def matrix(X: Any, name: str, axis: str) -> Csr:
     """Any matrix in canonical form, the long way round."""
     X = numbers_of(X, name)
     if sp.issparse(X):
@@ -203,7 +203,7 @@ def matrix(X: Any, name: str, what: str) -> Csr:
     if array.ndim != 2:
         hint = " Reshape your data: a single row is X.reshape(1, -1)." if array.ndim == 1 else ""
         raise DataError(
-            f"{name} must have two dimensions, (rows, {what}). Expected 2D array, got shape "
+            f"{name} must have two dimensions, (rows, {axis}). Expected 2D array, got shape "
             f"{shape_text(array.shape)} instead.{hint}"
         )
     if array.shape[1] > MAX_COLUMNS:

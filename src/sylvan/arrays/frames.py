@@ -151,12 +151,12 @@ def feature_names(value: Any, name: str) -> list[str] | None:
     return _different(names, name, "feature")
 
 
-def _different(names: list[Any], name: str, what: str) -> list[str]:
+def _different(names: list[Any], name: str, noun: str) -> list[str]:
     """The names of columns as strings, refused where two are the same."""
     listed = [str(each) for each in names]
     if len(set(listed)) < len(listed):
         twice = next(each for each in listed if listed.count(each) > 1)
-        raise DataError(f"{name} has two columns called {twice!r}: give each {what} a name of its own.")
+        raise DataError(f"{name} has two columns called {twice!r}: give each {noun} a name of its own.")
     return listed
 
 

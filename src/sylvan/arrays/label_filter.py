@@ -61,8 +61,8 @@ class LabelFilter:
     def denying(self, labels: _Ids) -> LabelFilter:
         """The filter that denies some more labels, rising ids, for every row."""
         if not self.allows:
-            both = np.union1d(self.shared, labels).astype(_INT32) if len(self.shared) else labels
-            return LabelFilter(False, both, self.rows, self.n_labels)
+            denied = np.union1d(self.shared, labels).astype(_INT32) if len(self.shared) else labels
+            return LabelFilter(False, denied, self.rows, self.n_labels)
         if self.rows is not None:
             return LabelFilter(True, self.shared, _without(self.rows, labels), self.n_labels)
         return LabelFilter(True, np.setdiff1d(self.shared, labels).astype(_INT32), None, self.n_labels)

@@ -204,7 +204,7 @@ def vectors(
     return dense
 
 
-def row_numbers(values: Any, n_rows: int, *, name: str, least: int = 0, what: str = "rows") -> npt.NDArray[np.int64]:
+def row_numbers(values: Any, n_rows: int, *, name: str, least: int = 0, noun: str = "rows") -> npt.NDArray[np.int64]:
     """Whole numbers in [``least``, ``n_rows`` - 1], in an array of any shape."""
     array = real_numbers(values, name)
     if array.dtype.kind == "b" and array.size:
@@ -212,7 +212,7 @@ def row_numbers(values: Any, n_rows: int, *, name: str, least: int = 0, what: st
     if (bad := _not_whole(array, least, n_rows - 1)).any():
         place = tuple(int(i) for i in np.unravel_index(int(np.argmax(bad)), array.shape))
         raise DataError(
-            f"{name} holds {array[place].item()!r} in row {place[0] if place else 0}, but {what} are numbered in "
+            f"{name} holds {array[place].item()!r} in row {place[0] if place else 0}, but {noun} are numbered in "
             f"[{least}, {n_rows - 1}]."
         )
     return array.astype(_INT64)

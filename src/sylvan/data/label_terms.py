@@ -100,11 +100,11 @@ def _say_languages(subjects: Any) -> None:
     first: dict[str, tuple[str, str]] = {}
     clash = ""
     for uri, names in subjects.labels.items():
-        others = subjects.alternative.get(uri, {})
-        pairs = chain(names.items(), ((language, text) for language, texts in others.items() for text in texts))
+        alternatives = subjects.alternative.get(uri, {})
+        pairs = chain(names.items(), ((language, text) for language, texts in alternatives.items() for text in texts))
         for language, name in pairs:
-            other, known = first.setdefault(name, (uri, language))
-            if not clash and other != uri and known != language:
+            other, first_language = first.setdefault(name, (uri, language))
+            if not clash and other != uri and first_language != language:
                 clash = f" ({name!r} names {other} and {uri})"
     warn_data(
         f"The vocabulary names its labels in several languages ({subjects.several_languages}), and the words of all "

@@ -30,10 +30,10 @@ class OtherFields:
 
     def check(self, records: Sequence[Record], place: str) -> None:
         """Refuse names that none of some records has."""
-        known = dict.fromkeys(name for record in records for name in record)
+        names = dict.fromkeys(name for record in records for name in record)
         for name in self.names or ():
-            if name not in known:
-                listed = ", ".join(map(quoted, known)) or "none"
+            if name not in names:
+                listed = ", ".join(map(quoted, names)) or "none"
                 raise DataError(f"{place}: there is no field {name!r} to write. Its fields are: {listed}.")
 
 
@@ -84,9 +84,9 @@ class RecordColumns:
         """The names of the columns, once the next records are known to have no other fields."""
         if self.names is None:
             self.names = tuple(dict.fromkeys(name for record in records for name in record))
-        known = set(self.names)
+        expected = set(self.names)
         for number, record in enumerate(records, self._n_rows):
-            new = next((name for name in record if name not in known), None)
+            new = next((name for name in record if name not in expected), None)
             if new is not None:
                 raise DataError(
                     f"Row {number} has the field {new!r}, which the first rows don't have, and a table's columns are "
@@ -124,15 +124,15 @@ def plain(value: Any) -> Any:
 def arrow_column(pa: Any, values: Sequence[Any], type_: Any = None) -> Any:
     """Values as a column of pyarrow's, of a type that is given or else theirs; of strings where all are None."""
     array = pa.array(values)
-    found, types = array.type, pa.types
+    arrow_type, types = array.type, pa.types
     if type_ is None:
-        if types.is_list(found) and types.is_null(found.value_type):
+        if types.is_list(arrow_type) and types.is_null(arrow_type.value_type):
             return pa.array(values, pa.list_(pa.string()))
-        return pa.array(values, pa.string()) if types.is_null(found) else array
-    widens = types.is_floating(type_) and types.is_integer(found)
-    if found != type_ and not widens and not types.is_null(found) and not types.is_nested(found):
+        return pa.array(values, pa.string()) if types.is_null(arrow_type) else array
+    widens = types.is_floating(type_) and types.is_integer(arrow_type)
+    if arrow_type != type_ and not widens and not types.is_null(arrow_type) and not types.is_nested(arrow_type):
         raise DataError(
-            f"A field holds {type_} in the first rows and {found} later, which a column of Parquet can't: write "
+            f"A field holds {type_} in the first rows and {arrow_type} later, which a column of Parquet can't: write "
             "JSON lines or a table."
         )
     return pa.array(values, type_)

@@ -93,7 +93,7 @@ class SequenceData:
     def describe(self) -> str:
         """The size in words."""
         sizes = {"user": len(self), "item": self.n_items, "interaction": self.n_interactions}
-        return ", ".join(counted(n, one) for one, n in sizes.items())
+        return ", ".join(counted(n, noun) for noun, n in sizes.items())
 
 
 def build_sequences(
@@ -280,8 +280,8 @@ def read_sequences(
             _doubt_ratings(head, name)
     stamps = None
     if times and order == "time":  # of int64 where all are whole, so that nanoseconds keep their order
-        whole = all(type(time) is int and -(2**63) <= time < 2**63 for time in times)
-        stamps = np.array(times, np.int64 if whole else np.float64)
+        integral = all(type(time) is int and -(2**63) <= time < 2**63 for time in times)
+        stamps = np.array(times, np.int64 if integral else np.float64)
     coded_users, coded_items = (list(users), np.array(user_of, np.int64)), (list(items), np.array(item_of, np.int64))
     return from_codes(coded_users, coded_items, stamps, min_interactions, until_stable, name)
 
@@ -343,9 +343,9 @@ def _places(columns: Sequence[int | str], titles: list[str], name: str) -> list[
     """Where in a line the chosen columns stand, counted from 0."""
     for each in columns:
         if isinstance(each, str) and titles.count(each) != 1:
-            found = "two" if each in titles else "no"
-            shown = ", ".join(map(repr, titles[:_SHOWN]))
-            raise DataError(f"{name}: the first line names {found} column(s) {each!r}. Its names are: {shown}.")
+            number = "two" if each in titles else "no"
+            listed = ", ".join(map(repr, titles[:_SHOWN]))
+            raise DataError(f"{name}: the first line names {number} column(s) {each!r}. Its names are: {listed}.")
     return [titles.index(each) if isinstance(each, str) else each - 1 for each in columns]
 
 
@@ -366,8 +366,8 @@ def _rows(lines: Iterator[tuple[str, str]], separator: str, chosen: list[int] | 
             fields = [fields[column] for column in chosen]
         if "" in fields:
             number = fields.index("") if chosen is None else chosen[fields.index("")]
-            what = f"field {number + 1} is empty; fields are parted by {_SEPARATORS[separator]}"
-            raise unexpected(place, what, token(line.encode()))
+            rule = f"field {number + 1} is empty; fields are parted by {_SEPARATORS[separator]}"
+            raise unexpected(place, rule, token(line.encode()))
         yield place, fields
 
 
@@ -452,11 +452,11 @@ def _interactions_of_users(rows: Iterator[_Row]) -> Iterator[_Interaction]:
         yield from ((user, item, None) for item in items)
 
 
-def _writable(name: str, what: str, separator: str) -> str:
+def _writable(name: str, noun: str, separator: str) -> str:
     split = any(letter.isspace() for letter in name) if separator == " " else separator in name
     if not name or split or name != name.strip() or _BREAK.search(name):
         raise DataError(
-            f"The name of {what} must not be empty, begin or end with a blank, or hold a line break or what parts "
+            f"The name of {noun} must not be empty, begin or end with a blank, or hold a line break or what parts "
             f"fields, {_SEPARATORS[separator]}. Got {name!r} instead."
         )
     return name

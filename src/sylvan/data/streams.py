@@ -138,9 +138,9 @@ class InputStream:
     def report(self, bar: Progress) -> None:
         """Move ``bar``, whose total is ``packed_size``, to where the file has been read to."""
         with suppress(OSError, ValueError):
-            now = self._raw.tell()
-            bar.update(now - self._seen)
-            self._seen = now
+            position = self._raw.tell()
+            bar.update(position - self._seen)
+            self._seen = position
 
     def blocks(self, size: int = _BLOCK) -> Iterator[bytes]:
         """The content in pieces of whole lines, about ``size`` bytes each; a byte order mark is dropped."""
@@ -321,8 +321,8 @@ def head_of(path: PathLike) -> bytes:
     stream = _unpack(packed, _buffered(packed), "stdin", getattr(path, "encoding", None))
     head = b""
     with suppress(DataError):  # for the rest of packed data, which isn't there yet
-        while len(head) < _HEAD and (more := stream.read(4096, some=True)):
-            head += more
+        while len(head) < _HEAD and (chunk := stream.read(4096, some=True)):
+            head += chunk
     return head.removeprefix(_BOM)
 
 
@@ -377,12 +377,12 @@ def open_write(path: PathLike) -> Iterator[BinaryIO]:
         raise
 
 
-def check_ending(path: PathLike, known: tuple[str, ...]) -> str:
+def check_ending(path: PathLike, endings: tuple[str, ...]) -> str:
     """The ending of an output's name, which tells its format; "" for a name without one, and for stdout."""
     ending = os.path.splitext(unpacked_name(path))[1]
     special = os.path.exists(path) and not os.path.isfile(path)  # a pipe or a device, whose name tells nothing
-    if ending not in known and not special:
-        listed = ", ".join(filter(None, known))
+    if ending not in endings and not special:
+        listed = ", ".join(filter(None, endings))
         raise DataError(f"{os.fspath(path)!r} can't be written as its ending tells: name it {listed}.")
     return ending
 

@@ -55,8 +55,8 @@ def collect(rows: Iterable[Row]) -> TextData:
         weights.append(row_weights)
     if all(row_weights is None for row_weights in weights):
         return TextData(texts, labels)
-    whole = [w if w is not None else [1.0] * len(row) for w, row in zip(weights, labels, strict=True)]
-    return TextData(texts, labels, whole)
+    complete = [w if w is not None else [1.0] * len(row) for w, row in zip(weights, labels, strict=True)]
+    return TextData(texts, labels, complete)
 
 
 def in_blocks(records: Iterator[Row], rows: int) -> Iterator[TextData]:
@@ -65,11 +65,11 @@ def in_blocks(records: Iterator[Row], rows: int) -> Iterator[TextData]:
     return map(collect, iter(lambda: list(islice(records, rows)), []))
 
 
-def complete_rows(records: Iterator[_T], name: str, what: str = "rows") -> Iterator[_T]:
+def complete_rows(records: Iterator[_T], name: str, noun: str = "rows") -> Iterator[_T]:
     """The rows, refused when there are none."""
     first = next(records, None)
     if first is None:
-        raise DataError(f"{name}: the file holds no {what}.")
+        raise DataError(f"{name}: the file holds no {noun}.")
     yield from chain((first,), records)
 
 
@@ -89,7 +89,7 @@ def refuse_repeated(place: str, columns: Sequence[str], way_out: str = "rename o
     """Refuse columns of which two have one name."""
     for name in dict.fromkeys(columns):
         if name and columns.count(name) > 1:
-            first, second = [at for at, other in enumerate(columns, 1) if other == name][:2]
+            first, second = [position for position, other in enumerate(columns, 1) if other == name][:2]
             raise DataError(f"{place}: the columns {first} and {second} are both called {name!r}: {way_out}.")
 
 
@@ -139,9 +139,9 @@ def paired(
     if labels is None:
         yield from ((text, [], None) for text in texts)
         return
-    given: Iterable[Sequence[float] | None] = repeat(None) if weights is None else weights
+    of_rows: Iterable[Sequence[float] | None] = repeat(None) if weights is None else weights
     together = zip(texts, labels, strict=True)
-    rows = zip(together, given) if weights is None else zip(together, given, strict=True)  # noqa: B905
+    rows = zip(together, of_rows) if weights is None else zip(together, of_rows, strict=True)  # noqa: B905
     try:
         for number, ((text, row), row_weights) in enumerate(rows):
             if row_weights is not None and len(row_weights) != len(row):
@@ -174,9 +174,9 @@ def on_one_line(number: int, text: str, replace: bool, format_: str, tab: bool =
     if not (_BREAK.search(text) or (tab and "\t" in text)):
         return text
     if not replace:
-        what = "line break or tab" if tab else "line break"
+        mark = "line break or tab" if tab else "line break"
         raise DataError(
-            f"The text of row {number} holds a {what}, which {format_} has no form for: "
+            f"The text of row {number} holds a {mark}, which {format_} has no form for: "
             "one_line=True (--one-line) writes a blank instead."
         )
     text = text.replace("\r\n", " ").replace("\n", " ").replace("\r", " ")
@@ -191,9 +191,9 @@ def encoded(number: int, line: str) -> bytes:
         raise DataError(f"Row {number} holds half a character ({error.reason}).") from error
 
 
-def unexpected(place: str, what: str, got: str) -> DataError:
-    """The error for something in a file that isn't ``what`` it must be."""
-    return DataError(f"{place}: {what}. Got {got} instead.")
+def unexpected(place: str, rule: str, got: str) -> DataError:
+    """The error for something in a file that breaks a rule."""
+    return DataError(f"{place}: {rule}. Got {got} instead.")
 
 
 def quoted(value: object) -> str:
@@ -204,8 +204,8 @@ def quoted(value: object) -> str:
 
 def token(text: bytes) -> str:
     """How messages quote a piece of a file: escaped, and cut when it is long."""
-    short, rest = text[:_EXCERPT], "…" if len(text) > _EXCERPT else ""
+    short, ellipsis = text[:_EXCERPT], "…" if len(text) > _EXCERPT else ""
     try:
-        return repr(short.decode("utf-8") + rest)
+        return repr(short.decode("utf-8") + ellipsis)
     except UnicodeDecodeError:
-        return f"'{repr(short)[2:-1]}{rest}'"
+        return f"'{repr(short)[2:-1]}{ellipsis}'"

@@ -53,14 +53,14 @@ class Ranker:
     options: Mapping[str, Any] = field(default_factory=dict, compare=False)
 
     @staticmethod
-    def of(folder: str | os.PathLike[str], k: int | None, options: Mapping[str, Any], **more: Any) -> Ranker:
+    def of(folder: str | os.PathLike[str], k: int | None, options: Mapping[str, Any], **fields: Any) -> Ranker:
         """The ranker of the model that is in ``folder`` now. Options that are None are left out."""
         options = {name: value for name, value in options.items() if value is not None}
         for name in ("allowed", "denied"):
             if isinstance(options.get(name), str) or getattr(options.get(name), "ndim", 1) != 1:
                 raise ParameterError(f"The {name!r} parameter must be a list of labels for every row.")
         path = os.path.abspath(folder)
-        ranker = Ranker(path, str(store.contents(path)["checksum"]), k, options=options, **more)
+        ranker = Ranker(path, str(store.contents(path)["checksum"]), k, options=options, **fields)
         if k is not None:
             validate.count(k, "k", high=max(ranker.model().n_labels_, MOST_ANSWERS))
         return ranker
@@ -356,8 +356,8 @@ def rank_sources(
     ]  # fmt: skip
     counts: list[tuple[int, int]] = []
     faults: list[str] = []
-    here, lock = current_runner(1), Path(folder, LOCK)
-    with updating(folder), nullcontext(here) if isinstance(here, RayRunner) else ray() as runner:
+    outer, lock = current_runner(1), Path(folder, LOCK)
+    with updating(folder), nullcontext(outer) if isinstance(outer, RayRunner) else ray() as runner:
         ranker.check_nodes(need_ray())
         for name, is_there in ask_nodes(need_ray(), Path.is_file, lock):
             if is_there != lock.is_file():
@@ -371,10 +371,10 @@ def rank_sources(
 
             runner.stream(jobs, deliver)
     if faults:
-        rest = len(jobs) - len(faults)
-        said = {0: "", 1: " The other one is ranked."}.get(rest, f" The other {rest} are ranked.")
-        what = faults[0] if len(faults) == 1 else f"{len(faults)} of {len(jobs)} files can't be ranked."
-        raise DataError("\n  - ".join([what + said, *(sorted(faults)[:_NAMED] if len(faults) > 1 else [])]))
+        n_ranked = len(jobs) - len(faults)
+        said = {0: "", 1: " The other one is ranked."}.get(n_ranked, f" The other {n_ranked} are ranked.")
+        sentence = faults[0] if len(faults) == 1 else f"{len(faults)} of {len(jobs)} files can't be ranked."
+        raise DataError("\n  - ".join([sentence + said, *(sorted(faults)[:_NAMED] if len(faults) > 1 else [])]))
     return RankedFiles(targets, sum(rows for rows, _ in counts), sum(unknown for _, unknown in counts))
 
 

@@ -41,8 +41,8 @@ def need_ray(module: str = "ray") -> Any:
     try:
         return import_module(module)
     except ImportError as error:
-        what = "Ray" if module == "ray" else f"Ray Data ({error})"
-        raise ImportError(f'Working on a cluster needs {what}. Install it with: pip install "sylvan[ray]"') from error
+        name = "Ray" if module == "ray" else f"Ray Data ({error})"
+        raise ImportError(f'Working on a cluster needs {name}. Install it with: pip install "sylvan[ray]"') from error
 
 
 def connect(module: Any, address: str | None, options: Mapping[str, Any]) -> None:
@@ -159,9 +159,9 @@ def versions() -> dict[str, str]:
 def check_nodes(module: Any) -> None:
     """Ask every node for its versions."""
     for name, remote in ask_nodes(module, versions):
-        for what, version in versions().items():
-            if remote[what] != version:
-                raise DataError(f"The node {name!r} has {what} {remote[what]}, but this process has {version}.")
+        for package, version in versions().items():
+            if remote[package] != version:
+                raise DataError(f"The node {name!r} has {package} {remote[package]}, but this process has {version}.")
 
 
 _RETRIES = 5  # of a job whose worker or node is lost
@@ -247,8 +247,8 @@ class RayRunner(Runner):
         shared = _Shared(self.phases[-1])
         try:
             for job in jobs:
-                whole = replace(job, inputs={**common, **job.inputs})
-                pending.append((self._submit(whole, shared, common.values()), job))
+                full_job = replace(job, inputs={**common, **job.inputs})
+                pending.append((self._submit(full_job, shared, common.values()), job))
                 self.phases[-1].n_jobs += 1
                 if len(pending) >= _AHEAD * max(1, self._n_cpus()):
                     yield self._first(pending)

@@ -270,9 +270,9 @@ def _copied(value: Any) -> Any:
     """The same in this process's memory: what lies in the object store would take its place there for good."""
     if not isinstance(value, np.ndarray):
         return copy.deepcopy(value)
-    mine = value if value.flags.writeable else value.copy()  # what lies in the store is for reading alone
-    mine.flags.writeable = False  # or the index would copy it once more
-    return mine
+    array = value if value.flags.writeable else value.copy()  # what lies in the store is for reading alone
+    array.flags.writeable = False  # or the index would copy it once more
+    return array
 
 
 def _resources(resources: Mapping[str, float]) -> str:

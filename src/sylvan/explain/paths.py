@@ -49,9 +49,9 @@ def explain_paths(
     def score(layer: int, cluster: int, node: int, above: float) -> _Scored:
         weights, combine = ranker.layers[layer], combines[layer]
         siblings = _children(row, weights, cluster, above, combine)
-        own = _score_of(_children(row, weights, cluster, 0.0, "ranker"), node)
+        value = _score_of(_children(row, weights, cluster, 0.0, "ranker"), node)
         weighed = _weighed(row, weights, cluster, node, top, names)
-        fields = {"score": own, "intercept": float(weights.intercepts[node]), **weighed}
+        fields = {"score": value, "intercept": float(weights.intercepts[node]), **weighed}
         # A path's score as ranking would give it: products are logarithms.
         so_far = float if combine == "ranker" else lambda score: float(np.exp(np.float32(score)))
         return siblings, _score_of(siblings, node), so_far, fields
@@ -142,12 +142,12 @@ def _weighed(row: Csr, weights: LayerWeights, cluster: int, node: int, top: int,
     """The strongest features for and against a node, how many there are, and the sum of the others."""
     with readable(cluster):
         rows = weights.cluster(cluster)
-        mine = rows.children == node - int(weights.child_offsets[cluster])
-        features = np.repeat(rows.features, rows.lengths)[mine]
+        of_child = rows.children == node - int(weights.child_offsets[cluster])
+        features = np.repeat(rows.features, rows.lengths)[of_child]
     places = np.searchsorted(row.indices, features)  # those of a damaged model may repeat
-    known = places < row.nnz
-    known[known] = row.indices[places[known]] == features[known]
-    return _strongest_features(features[known], row.data[places[known]], rows.weights[mine][known], top, names)
+    shared = places < row.nnz
+    shared[shared] = row.indices[places[shared]] == features[shared]
+    return _strongest_features(features[shared], row.data[places[shared]], rows.weights[of_child][shared], top, names)
 
 
 def _strongest_features(features: Array, values: Array, weights: Array, top: int, names: Names) -> dict[str, Any]:
@@ -159,9 +159,9 @@ def _strongest_features(features: Array, values: Array, weights: Array, top: int
         tuple(WeighedFeature(int(features[i]), names.feature(int(features[i])), float(values[i]), float(weights[i]))
               for i in chosen) for chosen in signs
     ]  # fmt: skip
-    rest = float(parts.sum() - sum(parts[i] for chosen in signs for i in chosen))
-    more = len(parts) > sum(map(len, signs))
-    return {"positive": listed[0], "negative": listed[1], "n_weighed": len(parts), "rest": rest if more else 0.0}
+    unlisted = float(parts.sum() - sum(parts[i] for chosen in signs for i in chosen))
+    omits = len(parts) > sum(map(len, signs))
+    return {"positive": listed[0], "negative": listed[1], "n_weighed": len(parts), "rest": unlisted if omits else 0.0}
 
 
 def class_votes(
@@ -171,8 +171,8 @@ def class_votes(
     score is the sum of the path, or its last step's own."""
     # Shape: row (1, n_features)
     tree, parts = weights.tree, weights.weights[:, row.indices] @ row.data
-    own = (parts + np.float32(bias) * weights.weights[:, -1]).astype(np.float64)  # of every edge
-    moves = _among_siblings(weights, own) if loss == "hsm" else own
+    votes = (parts + np.float32(bias) * weights.weights[:, -1]).astype(np.float64)  # of every edge
+    moves = _among_siblings(weights, votes) if loss == "hsm" else votes
 
     def score(layer: int, parent: int, node: int, above: float) -> _Scored:
         first, offsets = weights.first_edges[layer], tree.child_offsets[layer]
@@ -180,7 +180,7 @@ def class_votes(
         values = weights.weights[edge, row.indices]
         used = values != 0
         weighed = _strongest_features(row.indices[used], row.data[used], values[used], top, names)
-        fields = {"score": float(own[edge]), "intercept": float(weights.weights[edge, -1]) * bias, **weighed}
+        fields = {"score": float(votes[edge]), "intercept": float(weights.weights[edge, -1]) * bias, **weighed}
         return siblings, float(moves[edge]) + (0.0 if weights.scores == "own" else above), float, fields
 
     leaf = int(np.flatnonzero(tree.leaf_labels == label)[0])
@@ -227,8 +227,8 @@ def _search_classes(weights: ClassWeights, moves: Float64, beam: int) -> list[Ca
     for first, offsets in zip(weights.first_edges, weights.tree.child_offsets, strict=False):
         counts = offsets[above + 1] - offsets[above]
         nodes = np.concatenate([np.arange(offsets[node], offsets[node + 1]) for node in above.tolist()])
-        whole = np.zeros(int(offsets[-1]))
-        whole[nodes] = moves[first + nodes] + (0 if weights.scores == "own" else np.repeat(sums, counts))
-        layers.append(_sorted(nodes, whole))
+        node_scores = np.zeros(int(offsets[-1]))
+        node_scores[nodes] = moves[first + nodes] + (0 if weights.scores == "own" else np.repeat(sums, counts))
+        layers.append(_sorted(nodes, node_scores))
         above, sums = layers[-1][0][:beam], layers[-1][1][:beam]
     return layers

@@ -60,14 +60,14 @@ def nearest_rows(
     row: Csr, X: sp.csr_matrix, numbers: Any, n: int, feature_name: Callable[[int], str]
 ) -> tuple[Example, ...]:
     """The ``n`` of the rows ``X``, which are called ``numbers``, that are nearest to ``row``."""
-    mine = row.to_scipy()
-    dots = np.asarray((X @ mine.T).todense(), np.float64).ravel()
+    query = row.to_scipy()
+    dots = np.asarray((X @ query.T).todense(), np.float64).ravel()
     squares = np.asarray(X.multiply(X).sum(axis=1), np.float64).ravel() * float(np.square(row.data, dtype=float).sum())
     similarities = np.divide(dots, np.sqrt(squares), out=np.zeros(len(dots)), where=squares > 0)
     results = []
     for place in np.lexsort((numbers, -similarities))[:n].tolist():
-        both = X[place].multiply(mine).tocsr()
-        shared = strongest(both.indices, both.data, feature_name)
+        products = X[place].multiply(query).tocsr()
+        shared = strongest(products.indices, products.data, feature_name)
         results.append(Example(int(numbers[place]), float(similarities[place]), shared))
     return tuple(results)
 
@@ -161,15 +161,15 @@ def place_of(top: TopK, label: int) -> tuple[int | None, float | None]:
 def _names_of(feature_names: Any, label_names: Any, counts: Any, n_features: int, n_labels: int) -> Names:
     """What features and labels are called, by lists of the right length, a Vocabulary, functions or nothing."""
     results: list[Callable[[int], str]] = []
-    for what, names, n in (("feature_names", feature_names, n_features), ("label_names", label_names, n_labels)):
-        word = what.partition("_")[0]
+    for parameter, names, n in (("feature_names", feature_names, n_features), ("label_names", label_names, n_labels)):
+        word = parameter.partition("_")[0]
         if names is None:
             results.append(f"{word} {{}}".format)
         elif callable(names):
             results.append(names)
         else:
             if len(names) != n:
-                raise DataError(f"{what} has {counted(len(names), 'name')}, but the model has {counted(n, word)}.")
+                raise DataError(f"{parameter} has {counted(len(names), 'name')}, but the model has {counted(n, word)}.")
             results.append(lambda i, listed=names: str(listed[i]))  # type: ignore[misc]  # one list a function
     return Names(results[0], results[1], counts)
 
@@ -195,7 +195,7 @@ def _gathered_step(step: Step, top: int, n_terms: int) -> Step:
     strongest = sorted(words, key=lambda feature: (-abs(feature.contribution), feature.feature))
     positive = tuple([feature for feature in strongest if feature.contribution > 0][:top])
     negative = tuple([feature for feature in strongest if feature.contribution < 0][:top])
-    shown = sum(feature.contribution for feature in (*positive, *negative))
-    rest = step.rest + sum(feature.contribution for feature in listed) - shown
+    displayed = sum(feature.contribution for feature in (*positive, *negative))
+    remainder = step.rest + sum(feature.contribution for feature in listed) - displayed
     n_weighed = step.n_weighed - len(dense) + bool(dense)
-    return replace(step, positive=positive, negative=negative, rest=rest, n_weighed=n_weighed)
+    return replace(step, positive=positive, negative=negative, rest=remainder, n_weighed=n_weighed)

@@ -89,8 +89,8 @@ def _is_compressed(note: Any) -> bool:
 
 def noted(history: list[dict[str, Any]], counts: Mapping[str, int]) -> list[Any]:
     """The history with one note more: that so many rows and labels were changed, now."""
-    now = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
-    return [*history, {"when": now, **{kind: n for kind, n in counts.items() if n}}][-_MOST:]
+    time = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
+    return [*history, {"when": time, **{kind: n for kind, n in counts.items() if n}}][-_MOST:]
 
 
 def words_of(note: Mapping[str, Any]) -> str:
@@ -99,8 +99,8 @@ def words_of(note: Mapping[str, Any]) -> str:
     for noun, kinds in _KINDS.items():
         counts = [(note[kind], kind) for kind in kinds if note.get(kind)]
         if counts:
-            (n, kind), *others = counts
-            words += [f"{n:,} {noun}{'' if n == 1 else 's'} {kind}", *(f"{n:,} {kind}" for n, kind in others)]
+            (n, kind), *remaining = counts
+            words += [f"{n:,} {noun}{'' if n == 1 else 's'} {kind}", *(f"{n:,} {kind}" for n, kind in remaining)]
     return ", ".join(words) or "nothing"
 
 
@@ -367,7 +367,7 @@ def _trees(model: Any, levels: int, branches: int, name: Callable[[int], str]) -
             layers = [Layer(len(offsets) - 1, int(offsets[-1]), None, None) for offsets in owner.child_offsets]
             trees.append((path, owner, layers, None))
         if isinstance(edges := getattr(owner, "weights_", None), ClassWeights):
-            width, ends = edges.weights.shape[1], [(len(at) - 1, int(at[-1])) for at in edges.tree.child_offsets]
+            width, ends = edges.weights.shape[1], [(len(cuts) - 1, int(cuts[-1])) for cuts in edges.tree.child_offsets]
             layers = [Layer(n_clusters, n, n * width, n * width * 4) for n_clusters, n in ends]
             trees.append((path, edges.tree, layers, owner.label_counts_))
         for number, ranker in enumerate(getattr(owner, "rankers_", ())):
@@ -407,12 +407,12 @@ def outline(
 
     def branch(title: str, layer: int, node: int) -> dict[str, Any]:
         """A node whose children are in ``layer``."""
-        children, more = [], 0
+        children, hidden = [], 0
         if layer < min(levels, tree.depth):
-            shown, more = frequent_children(tree, layer, node, before, branches)
-            titles = [printable(node_title(tree, layer, child, name, counts)) for child in shown]
-            children = [branch(title, layer + 1, child) for title, child in zip(titles, shown, strict=True)]
-        return {"title": title, **({"children": children} if children else {}), **({"more": more} if more else {})}
+            displayed, hidden = frequent_children(tree, layer, node, before, branches)
+            titles = [printable(node_title(tree, layer, child, name, counts)) for child in displayed]
+            children = [branch(title, layer + 1, child) for title, child in zip(titles, displayed, strict=True)]
+        return {"title": title, **({"children": children} if children else {}), **({"more": hidden} if hidden else {})}
 
     return branch(f"all labels ({tree.n_labels:,})", 0, 0)
 
@@ -425,8 +425,8 @@ def frequent_children(
     first, last = (int(end) for end in tree.child_offsets[layer][node : node + 2])
     ranges = [tree.leaves(layer, child) for child in range(first, last)]
     weight = np.array([before[leaves.stop] - before[leaves.start] for leaves in ranges])
-    shown = (first + np.argsort(-weight, kind="stable")[:most]).tolist()
-    return shown, last - first - len(shown)
+    displayed = (first + np.argsort(-weight, kind="stable")[:most]).tolist()
+    return displayed, last - first - len(displayed)
 
 
 def as_lines(branch: dict[str, Any]) -> Iterator[str]:

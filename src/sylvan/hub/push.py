@@ -119,7 +119,7 @@ def _metadata(card: Card, model: Any, repository: str) -> dict[str, Any]:
     """What the Hub reads of a model: its task, where it ranks labels, and the figures that training took."""
     library = need_library()
     task = f"{'text' if model.takes_texts else 'tabular'}-classification" if isinstance(model, Estimator) else None
-    more: dict[str, Any] = {}
+    evaluation: dict[str, Any] = {}
     if card.measured is not None and any(card.measured["measures"].values()):
         dataset = f"{card.measured['on']} ({card.measured['rows']:,} rows)"
         figures = [
@@ -130,7 +130,7 @@ def _metadata(card: Card, model: Any, repository: str) -> dict[str, Any]:
             for name, values in card.measured["measures"].items()
             for k, value in sorted(values.items(), key=lambda item: int(item[0]))
         ]  # fmt: skip
-        more = {"model_name": repository.partition("/")[2], "eval_results": figures}
+        evaluation = {"model_name": repository.partition("/")[2], "eval_results": figures}
     tags = ["sylvan", "extreme-classification", card.kind]
-    card_data: Any = library.ModelCardData(library_name="sylvan", pipeline_tag=task, tags=tags, **more)
+    card_data: Any = library.ModelCardData(library_name="sylvan", pipeline_tag=task, tags=tags, **evaluation)
     return dict(card_data.to_dict())

@@ -86,21 +86,21 @@ class Cursor:
             raise ModelError(f"{str(path)!r} can't be read ({error.strerror}).") from error
         self.size = len(self._bytes)
 
-    def take(self, dtype: Any, count: int, what: str) -> npt.NDArray[Any]:
+    def take(self, dtype: Any, count: int, content: str) -> npt.NDArray[Any]:
         """The next ``count`` values."""
         size, left = np.dtype(dtype).itemsize, self.size - self.place
         if not 0 <= count <= left // size:
-            fault = f"byte {self.place} should begin {count} values of {what}, but {left} bytes follow"
+            fault = f"byte {self.place} should begin {count} values of {content}, but {left} bytes follow"
             raise damaged(self.path, fault)
         values: npt.NDArray[Any] = self._bytes[self.place : self.place + count * size].view(dtype)
         self.place += count * size
         return values
 
-    def number(self, dtype: Any, what: str, low: int, high: int) -> int:
+    def number(self, dtype: Any, content: str, low: int, high: int) -> int:
         """The next value, an int within bounds."""
-        value = int(self.take(dtype, 1, what)[0])
+        value = int(self.take(dtype, 1, content)[0])
         if not low <= value <= high:
-            raise damaged(self.path, f"{what} must be in [{low}, {high}]. Got {value} instead")
+            raise damaged(self.path, f"{content} must be in [{low}, {high}]. Got {value} instead")
         return value
 
 
@@ -237,14 +237,14 @@ def _complete(nodes: Nodes, depths: Ints, n_labels: int, where: str) -> tuple[In
     return np.concatenate(parents), np.concatenate(labels), np.concatenate(rows)
 
 
-def _weights(which: Ints, offsets: Ints, nodes: Nodes, weight_dtype: WeightDtype) -> LayerWeights:
-    """The weights of one layer, whose nodes have the rows ``which``, cluster by cluster, features rising."""
-    weighted, matrix = which >= 0, nodes.weights
-    intercepts = np.where(which == CERTAIN, _CERTAIN_SCORE, _IMPOSSIBLE_SCORE).astype(np.float32)
-    intercepts[weighted] = nodes.intercepts[which[weighted]]
-    begins, lengths = np.zeros(len(which), np.int64), np.zeros(len(which), np.int64)
-    begins[weighted] = matrix.indptr[which[weighted]]
-    lengths[weighted] = matrix.indptr[which[weighted] + 1] - begins[weighted]
+def _weights(rows: Ints, offsets: Ints, nodes: Nodes, weight_dtype: WeightDtype) -> LayerWeights:
+    """The weights of one layer, whose nodes have ``rows`` of ``nodes``, cluster by cluster, features rising."""
+    weighted, matrix = rows >= 0, nodes.weights
+    intercepts = np.where(rows == CERTAIN, _CERTAIN_SCORE, _IMPOSSIBLE_SCORE).astype(np.float32)
+    intercepts[weighted] = nodes.intercepts[rows[weighted]]
+    begins, lengths = np.zeros(len(rows), np.int64), np.zeros(len(rows), np.int64)
+    begins[weighted] = matrix.indptr[rows[weighted]]
+    lengths[weighted] = matrix.indptr[rows[weighted] + 1] - begins[weighted]
     clusters = [
         _cluster(matrix, begins[a:b], lengths[a:b], intercepts[a:b]) for a, b in itertools.pairwise(offsets.tolist())
     ]

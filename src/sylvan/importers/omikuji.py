@@ -196,17 +196,17 @@ class _Tree:
         """Weights of a node's children, the constant feature being the last."""
         kind, body = self._variant(matrix, ("Dense", "Sparse"), "a node's weights")
         n_rows = self.n_features + 1
-        what = f"weights of {n_rows} features and {n_children} children have"
+        subject = f"weights of {n_rows} features and {n_children} children have"
         if kind == "Dense":
             shape = self._ints(body.get("dim"), MOST_LABELS, "dim").tolist()
             data = self._numbers(body.get("data"), "data")
             if shape != [n_rows, n_children] or len(data) != n_rows * n_children:
-                raise self._damaged(f"{what} shape {shape!r:.60} and {len(data)} values")
+                raise self._damaged(f"{subject} shape {shape!r:.60} and {len(data)} values")
             rows, columns = np.divmod(np.arange(len(data)), max(1, n_children))
             return rows, columns, data
         outer, inner = body.get("outer_dim"), body.get("inner_dim")
         if (outer, inner) != (n_rows, n_children):
-            raise self._damaged(f"{what} dimensions {outer!r:.30} and {inner!r:.30}")
+            raise self._damaged(f"{subject} dimensions {outer!r:.30} and {inner!r:.30}")
         features = self._ints(body.get("outer_inds"), n_rows - 1, "outer_inds")
         children = self._ints(body.get("inner_inds"), n_children - 1, "inner_inds")
         offsets = self._ints(body.get("indptr"), len(children), "indptr")
@@ -216,13 +216,13 @@ class _Tree:
             raise self._damaged("the offsets, places and values of sparse weights don't fit each other")
         return np.repeat(features, np.diff(offsets)), children, data
 
-    def _variant(self, item: Any, kinds: tuple[str, ...], what: str) -> tuple[str, dict[str, Any]]:
+    def _variant(self, item: Any, kinds: tuple[str, ...], field: str) -> tuple[str, dict[str, Any]]:
         """The name and content of a map of one entry."""
         if isinstance(item, dict) and len(item) == 1:
             ((kind, body),) = item.items()
             if kind in kinds and isinstance(body, dict):
                 return kind, body
-        raise self._damaged(f"{what} must be one of {', '.join(kinds)}")
+        raise self._damaged(f"{field} must be one of {', '.join(kinds)}")
 
     def _numbers(self, values: Any, name: str) -> npt.NDArray[np.float32]:
         if not isinstance(values, np.ndarray):
@@ -235,5 +235,5 @@ class _Tree:
             raise self._damaged(f"{name!r} must be a list of ints in [0, {high}]")
         return values.astype(np.int64)
 
-    def _damaged(self, what: str) -> ModelError:
-        return damaged(self.path, what)
+    def _damaged(self, fault: str) -> ModelError:
+        return damaged(self.path, fault)

@@ -232,9 +232,9 @@ class LabelTree:
             return NotImplemented
         if (self.n_labels, self.depth) != (other.n_labels, other.depth):
             return False
-        mine: list[Array] = [*self.child_offsets, self.leaf_labels, self.removed]
+        arrays: list[Array] = [*self.child_offsets, self.leaf_labels, self.removed]
         theirs: list[Array] = [*other.child_offsets, other.leaf_labels, other.removed]
-        return all(np.array_equal(a, b) for a, b in zip(mine, theirs, strict=True))
+        return all(np.array_equal(a, b) for a, b in zip(arrays, theirs, strict=True))
 
     def __hash__(self) -> int:
         return hash((self.n_labels, self.layer_sizes, self.leaf_labels[:16].tobytes()))
@@ -622,7 +622,7 @@ def balanced_tree(order: npt.ArrayLike, branching: int = 10) -> LabelTree:
     array = np.asarray(order)
     if array.ndim != 1 or array.size == 0:
         raise DataError(f"order must list each class once, in one dimension. Got shape {array.shape} instead.")
-    labels = validate.row_numbers(array, array.size, name="order", what="classes").astype(np.int32)
+    labels = validate.row_numbers(array, array.size, name="order", noun="classes").astype(np.int32)
     counts = np.bincount(labels, minlength=labels.size)
     if int(counts.max()) > 1:
         raise DataError(
@@ -709,7 +709,7 @@ def class_centers(X: Any, y: npt.ArrayLike, n_classes: int) -> Float32 | sp.csr_
     check_value("n_classes", n_classes, Number(int, 1, _MAX_CLASSES))
     sparse = isinstance(X, Csr) or sp.issparse(X)
     rows: Any = validate.features(X).to_scipy() if sparse else validate.vectors(X, name="X")
-    classes = validate.row_numbers(y, n_classes, name="y", what="classes")
+    classes = validate.row_numbers(y, n_classes, name="y", noun="classes")
     if classes.shape != (rows.shape[0],):
         raise DataError(f"y must have one class for each of the {rows.shape[0]} rows of X. Got shape {classes.shape}.")
     counts = np.bincount(classes, minlength=n_classes)

@@ -41,26 +41,26 @@ class Targets:
         if Y is None or isinstance(Y, str | bytes | dict | Csr):
             return cls(validate.labels(Y, name=name), None, False)
         columns = label_columns(Y)
-        given = numpy_of(labels_of(Y, name), name)
+        labels = numpy_of(labels_of(Y, name), name)
         if columns is not None:
-            return cls(validate.labels(given, name=name), Vocabulary(columns), True)
-        if hasattr(given, "__array__") and not isinstance(given, np.ndarray) and not sp.issparse(given):
-            given = as_array(given, name)
-        if sp.issparse(given) or getattr(given, "ndim", 1) == 2:
-            _say_of_column(given, name)
-            matrix = validate.labels(given, name=name)
+            return cls(validate.labels(labels, name=name), Vocabulary(columns), True)
+        if hasattr(labels, "__array__") and not isinstance(labels, np.ndarray) and not sp.issparse(labels):
+            labels = as_array(labels, name)
+        if sp.issparse(labels) or getattr(labels, "ndim", 1) == 2:
+            _say_of_column(labels, name)
+            matrix = validate.labels(labels, name=name)
             if matrix.shape[1] >= _MANY_COLUMNS:
                 used = _by_number(matrix)
                 if _PER_LABEL * used.matrix.shape[1] <= matrix.shape[1]:
                     return used
             return cls(matrix, None, False)
-        if not hasattr(given, "__len__") and hasattr(given, "__iter__"):
-            given = list(given)
-        if (named := rows_of_names(given)) is not None:
+        if not hasattr(labels, "__len__") and hasattr(labels, "__iter__"):
+            labels = list(labels)
+        if (named := rows_of_names(labels)) is not None:
             return cls._of_names(named)
-        if not isinstance(given, np.ndarray) and _by_rows(given):
-            return cls._of_names(list(given))
-        ids, lengths = validate.listed_ids(given, name, low=-_LARGEST_NUMBER, high=_LARGEST_NUMBER)
+        if not isinstance(labels, np.ndarray) and _by_rows(labels):
+            return cls._of_names(list(labels))
+        ids, lengths = validate.listed_ids(labels, name, low=-_LARGEST_NUMBER, high=_LARGEST_NUMBER)
         validate.refuse_indicator(ids, lengths, name)
         numbers, places = _different(ids)
         matrix = validate.rows_of_ids(places, lengths, len(numbers), name)
@@ -87,10 +87,10 @@ def _different(ids: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], npt.N
     if not ids.size or int(ids.min()) < 0 or int(ids.max()) > 4 * ids.size + (1 << 16):
         numbers, places = np.unique(ids, return_inverse=True)
         return numbers, places.astype(np.int64)
-    there = np.zeros(int(ids.max()) + 1, bool)  # without sorting all
-    there[ids] = True
-    numbers = np.flatnonzero(there)
-    return numbers, ids if len(numbers) == len(there) else (np.cumsum(there) - 1)[ids]
+    present = np.zeros(int(ids.max()) + 1, bool)  # without sorting all
+    present[ids] = True
+    numbers = np.flatnonzero(present)
+    return numbers, ids if len(numbers) == len(present) else (np.cumsum(present) - 1)[ids]
 
 
 def _by_number(matrix: Csr) -> Targets:
@@ -111,11 +111,11 @@ def _by_rows(listed: Iterable[Any]) -> bool:
     return len(kinds) == 2 and None not in listed
 
 
-def _say_of_column(given: Any, name: str) -> None:
+def _say_of_column(labels: Any, name: str) -> None:
     """Warn of a column that may be one class a row, and is taken as a label that a row has or hasn't."""
-    if isinstance(given, np.ndarray) and given.shape[1:] == (1,) and given.dtype.kind in "iuf" and len(given) > 1:
+    if isinstance(labels, np.ndarray) and labels.shape[1:] == (1,) and labels.dtype.kind in "iuf" and len(labels) > 1:
         warn_data(
-            f"{name} of shape {given.shape} is taken as a matrix with a column for one label, which a row has or "
+            f"{name} of shape {labels.shape} is taken as a matrix with a column for one label, which a row has or "
             f"hasn't. Give {name}.ravel() for one class a row, or a column of bool for a label.",
             4,
         )
@@ -152,17 +152,17 @@ def _moved(matrix: Csr, ids: npt.NDArray[np.int64], n_labels: int) -> Csr:
     """A matrix with its columns at other places; those of -1 are left out."""
     row = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
     column = ids[matrix.indices]
-    known = column >= 0
-    entries = matrix.data[known], (row[known], column[known])
+    valid = column >= 0
+    entries = matrix.data[valid], (row[valid], column[valid])
     return validate.labels(sp.csr_matrix(entries, shape=(matrix.shape[0], n_labels), dtype=np.float32))
 
 
 def grown_labels(
-    vocabulary: Vocabulary | None, n_labels: int, Y: Any, others: Iterable[str] = ()
+    vocabulary: Vocabulary | None, n_labels: int, Y: Any, extra_names: Iterable[str] = ()
 ) -> tuple[Vocabulary | None, Csr]:
     """The names of a model's labels and behind them those that are new, and new rows' labels by their ids."""
     targets = Targets.read(Y)
-    if targets.names is None and not targets.listed and (vocabulary is None or not list(others)):
+    if targets.names is None and not targets.listed and (vocabulary is None or not list(extra_names)):
         width = targets.matrix.shape[1]
         if vocabulary is not None and width > n_labels:
             raise DataError(f"Y has {counted(width, 'label')}, but the model has {n_labels}: a new one needs a name.")
@@ -186,7 +186,7 @@ def grown_labels(
                 f"Y names labels by {names._kind}, such as {new[0]}, but the model's are called by {vocabulary._kind}, "
                 f"such as {vocabulary.value(0)!r}."
             )
-    new_names = {*new, *(name for name in map(label_name, others) if name not in vocabulary)}
+    new_names = {*new, *(name for name in map(label_name, extra_names) if name not in vocabulary)}
     ordered = sorted(new_names, key=int) if isinstance(vocabulary, Numbers) else sorted(new_names)
     grown = vocabulary.extended(ordered)
     return grown, _moved(targets.matrix, grown.ids(names), len(grown))

@@ -58,13 +58,13 @@ def label_name(text: str) -> str:
 def similar_names(name: str, names: Sequence[str], n: int = 3) -> list[str]:
     """Up to ``n`` of the names that are spelled like the one that isn't there."""
     wanted = label_name(name).casefold()
-    by_folded = {known.casefold(): known for known in names}
+    by_folded = {candidate.casefold(): candidate for candidate in names}
     if wanted in by_folded:
         return [by_folded[wanted]]
     folded = list(by_folded)
     if len(folded) > _EASILY_COMPARED:
-        folded = [known for known in folded if known[:1] == wanted[:1]][:_EASILY_COMPARED]
-    return [by_folded[known] for known in difflib.get_close_matches(wanted, folded, n=n)]
+        folded = [candidate for candidate in folded if candidate[:1] == wanted[:1]][:_EASILY_COMPARED]
+    return [by_folded[candidate] for candidate in difflib.get_close_matches(wanted, folded, n=n)]
 
 
 _KIND = "vocabulary"
@@ -170,22 +170,22 @@ class Vocabulary(Sequence[str]):
         """The name of an id, or the names of a range of ids."""
         if isinstance(index, slice):
             return [self[i] for i in range(*index.indices(len(self)))]
-        at = int(index)
-        if not -len(self) <= at < len(self):
-            raise IndexError(f"Label ids must be in [0, {len(self) - 1}]. Got {at} instead.")
-        at %= len(self)
-        return self._decode(self._bytes[self._offsets[at] : self._offsets[at + 1]].tobytes(), at)
+        label = int(index)
+        if not -len(self) <= label < len(self):
+            raise IndexError(f"Label ids must be in [0, {len(self) - 1}]. Got {label} instead.")
+        label %= len(self)
+        return self._decode(self._bytes[self._offsets[label] : self._offsets[label + 1]].tobytes(), label)
 
-    def _decode(self, text: bytes, at: int) -> str:
+    def _decode(self, text: bytes, label: int) -> str:
         try:
             return text.decode("utf-8")
         except UnicodeDecodeError as error:
-            raise ModelError(f"{self._source or 'The vocabulary'}: the name of label {at} is not UTF-8.") from error
+            raise ModelError(f"{self._source or 'The vocabulary'}: the name of label {label} is not UTF-8.") from error
 
     def __iter__(self) -> Iterator[str]:
-        whole, offsets = self._bytes.tobytes(), self._offsets.tolist()
+        content, offsets = self._bytes.tobytes(), self._offsets.tolist()
         for i in range(len(self)):
-            yield self._decode(whole[offsets[i] : offsets[i + 1]], i)
+            yield self._decode(content[offsets[i] : offsets[i + 1]], i)
 
     def _table(self) -> dict[str, int]:
         if self._ids is None:
@@ -231,8 +231,8 @@ class Vocabulary(Sequence[str]):
 
     def get(self, name: str | int) -> int | None:
         """The id of ``name``, or None."""
-        found = self._table().get(str(name))
-        return found if found is not None or not isinstance(name, str) else self._table().get(label_name(name))
+        label = self._table().get(str(name))
+        return label if label is not None or not isinstance(name, str) else self._table().get(label_name(name))
 
     def ids(self, names: Iterable[str | int]) -> npt.NDArray[np.int64]:
         """The id of each of some names, -1 for one that isn't here."""
@@ -277,17 +277,17 @@ class Vocabulary(Sequence[str]):
         rows = [list(row) for row in labels]
         counts = np.fromiter(map(len, rows), np.int64, len(rows))
         row_of, flat, table = np.repeat(np.arange(len(rows)), counts), list(itertools.chain(*rows)), self._table()
-        found = (table.get(name if type(name) is str else str(name), -1) for name in flat)
-        ids, blank = np.fromiter(found, np.int64, len(flat)), np.zeros(len(flat), bool)
-        for at in np.flatnonzero(ids < 0).tolist():  # perhaps a name in another form
-            if isinstance(flat[at], str):
-                name = label_name(str(flat[at]))
-                ids[at], blank[at] = table.get(name, -1), not name
+        looked_up = (table.get(name if type(name) is str else str(name), -1) for name in flat)
+        ids, blank = np.fromiter(looked_up, np.int64, len(flat)), np.zeros(len(flat), bool)
+        for place in np.flatnonzero(ids < 0).tolist():  # perhaps a name in another form
+            if isinstance(flat[place], str):
+                name = label_name(str(flat[place]))
+                ids[place], blank[place] = table.get(name, -1), not name
         warn_of_blanks(int(np.count_nonzero(blank)))
         if unknown == "error" and (absent := (ids < 0) & ~blank).any():
-            at = int(np.argmax(absent))
+            place = int(np.argmax(absent))
             raise DataError(
-                f"Row {row_of[at]}: there is no label {flat[at]!r} among the {len(self)} of this vocabulary."
+                f"Row {row_of[place]}: there is no label {flat[place]!r} among the {len(self)} of this vocabulary."
             )
         values = np.ones(len(ids), np.float32)
         if weights is not None:
@@ -297,8 +297,8 @@ class Vocabulary(Sequence[str]):
             values = np.array(list(itertools.chain(*listed)), np.float32)
             if (len(values) and not (values >= 0).all()) or not np.isfinite(values).all():
                 raise DataError("A label's weight must be a finite number of at least 0.")
-        known = ids >= 0
-        entries = values[known], (row_of[known], ids[known])
+        valid = ids >= 0
+        entries = values[valid], (row_of[valid], ids[valid])
         csr = sp.csr_matrix(entries, shape=(len(rows), len(self)), dtype=np.float32)
         csr.sum_duplicates()
         if weights is None:
@@ -411,12 +411,12 @@ def ids_of_names(labels: Any, vocabulary: Vocabulary, name: str) -> Any:
 def find_label(label: Any, n_labels: int, names: Any = None) -> int:
     """The id of a label that is given by name or id."""
     if names is not None and not callable(names):
-        known = names if isinstance(names, Vocabulary) else Vocabulary.verbatim(map(str, names))
-        label = _id(label, known, lambda name: f"There is no label {name!r} among the {n_labels} of this model.")
+        vocabulary = names if isinstance(names, Vocabulary) else Vocabulary.verbatim(map(str, names))
+        label = _id(label, vocabulary, lambda name: f"There is no label {name!r} among the {n_labels} of this model.")
     elif isinstance(label, str):
         raise DataError(f"The label must be an id in [0, {n_labels}), as this model knows no names. Got {label!r}.")
-    whole = isinstance(label, numbers.Integral) and not isinstance(label, bool)
-    if not whole or not 0 <= int(label) < n_labels:
+    is_integer = isinstance(label, numbers.Integral) and not isinstance(label, bool)
+    if not is_integer or not 0 <= int(label) < n_labels:
         raise DataError(f"The label must be an id in [0, {n_labels}). Got {label!r} instead.")
     return int(label)
 

@@ -227,7 +227,7 @@ class NeighborRanker(Estimator):
         return self._row_ids
 
     def _known_ids(self, ids: Any) -> Int64:
-        wanted = np.unique(validate.row_numbers(ids, self._next_id, name="forget", what="ids of rows"))
+        wanted = np.unique(validate.row_numbers(ids, self._next_id, name="forget", noun="ids of rows"))
         if len(gone := np.setdiff1d(wanted, self._row_ids)):
             raise DataError(f"There is no row {gone[0]}: it was forgotten before.")
         return wanted

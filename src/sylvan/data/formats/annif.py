@@ -385,8 +385,8 @@ def _write_documents(
                         "those before: a folder of Annif's names all subjects by URIs or all by labels."
                     )
                 if not name.strip() or name != name.strip() or "\n" in name or "\r" in name or (uri and "\t" in name):
-                    what = "a subject must stand on one line, without blanks around it"
-                    raise unexpected(f"Row {number}", what, quoted(name))
+                    rule = "a subject must stand on one line, without blanks around it"
+                    raise unexpected(f"Row {number}", rule, quoted(name))
             if kind:
                 names = [f"<{name}>\t{(vocabulary.label(name) if vocabulary else None) or ''}" for name in names]
             stem = os.path.splitext(str(other.get("file") or f"{number + 1:07d}.txt"))[0]

@@ -368,9 +368,9 @@ def _assemble(name: str, arrays: dict[str, npt.NDArray[Any]]) -> Any:
     def vector(key: str, kinds: str = "iu", limit: int | None = None) -> npt.NDArray[Any]:
         array = need(key)
         if array.ndim != 1 or array.dtype.kind not in kinds:
-            what = "numbers" if kinds == _NUMBERS else "ints"
+            items = "numbers" if kinds == _NUMBERS else "ints"
             raise DataError(
-                f"{name}: {key!r} must be a row of {what}. Got dtype {array.dtype} and shape {array.shape} instead."
+                f"{name}: {key!r} must be a row of {items}. Got dtype {array.dtype} and shape {array.shape} instead."
             )
         if limit is not None and len(array):
             least, most = int(array.min()), int(array.max())

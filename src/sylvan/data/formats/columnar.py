@@ -77,11 +77,11 @@ def read_feature_columns(path: PathLike, labels_field: str = "labels") -> Featur
                 raise DataError(f"{name}: there is no column {column!r}. Its columns are: {', '.join(columns)}.")
         table = file.read([_INDICES, _VALUES, labels_field])
     lengths, indices = _flat(table[_INDICES], name, _INDICES, integers=True)
-    others, values = _flat(table[_VALUES], name, _VALUES)
-    if (lengths != others).any():
-        row = int((lengths != others).argmax())
+    n_values, values = _flat(table[_VALUES], name, _VALUES)
+    if (lengths != n_values).any():
+        row = int((lengths != n_values).argmax())
         raise DataError(
-            f"{name}, row {row}: there must be a value for each of the {lengths[row]} indices. Got {others[row]}."
+            f"{name}, row {row}: there must be a value for each of the {lengths[row]} indices. Got {n_values[row]}."
         )
     labels = [[] if row is None else row for row in table[labels_field].to_pylist()]
     if not all(isinstance(row, list) for row in labels):
@@ -138,10 +138,10 @@ def features_of_table(name: str, table: Any, columns: Sequence[str], n_features:
             has = f"has {counted(int(wrong[0]), 'feature')} in a row"
             raise DataError(f"{name}: the column {columns[0]!r} {has}, but the model was trained on {n_features}.")
         return numbers.reshape(len(lengths), n_features)
-    others, values = _flat(table[columns[1]], name, columns[1])
-    for row in np.flatnonzero(lengths != others).tolist():
-        what = f"{columns[0]!r} and {columns[1]!r} must be of one length in each row"
-        raise unexpected(name, what, f"{lengths[row]} and {others[row]}")
+    n_values, values = _flat(table[columns[1]], name, columns[1])
+    for row in np.flatnonzero(lengths != n_values).tolist():
+        rule = f"{columns[0]!r} and {columns[1]!r} must be of one length in each row"
+        raise unexpected(name, rule, f"{lengths[row]} and {n_values[row]}")
     outside = numbers[(numbers < 0) | (numbers >= n_features)]
     if len(outside):
         raise DataError(f"{name}: {columns[0]!r} must be in [0, {n_features - 1}]. Got {int(outside[0])} instead.")
@@ -161,11 +161,11 @@ def _flat(column: Any, name: str, field: str, integers: bool = False) -> tuple[n
     of = kind.value_type if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind) else None
     empty = of is not None and types.is_null(of)  # no list has a number
     if of is None or not (empty or types.is_integer(of) or (types.is_floating(of) and not integers)):
-        what = "whole numbers" if integers else "numbers"
-        raise DataError(f"{name}: the column {field!r} must hold lists of {what}. Got {kind} instead.")
-    whole = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
-    lengths = compute.list_value_length(whole).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
-    numbers = whole.flatten()
+        items = "whole numbers" if integers else "numbers"
+        raise DataError(f"{name}: the column {field!r} must hold lists of {items}. Got {kind} instead.")
+    lists = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
+    lengths = compute.list_value_length(lists).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+    numbers = lists.flatten()
     if numbers.null_count:
         raise DataError(f"{name}: the column {field!r} holds a list with null.")
     return lengths, np.empty(0) if empty else numbers.to_numpy(zero_copy_only=False)
@@ -188,8 +188,8 @@ def columns_of(
     for wanted in (*texts, labels):
         if wanted is not None and wanted not in columns:
             has_labels = wanted == labels
-            what = "labels with labels_field (--labels-field)" if has_labels else "text with text_fields (--text-field)"
-            advice = f" Say which has the {what}." if advises else ""
+            kind = "labels with labels_field (--labels-field)" if has_labels else "text with text_fields (--text-field)"
+            advice = f" Say which has the {kind}." if advises else ""
             raise DataError(f"{name}: there is no column {wanted!r}. Its columns are: {', '.join(columns)}.{advice}")
     return labels, weights if labels is not None and weights in columns else None
 
@@ -438,12 +438,12 @@ def write_parquet(
     if os.fspath(path).endswith((".gz", ".xz")):
         raise DataError(f"{shown(path)}: Parquet packs its columns itself: name it without .gz or .xz.")
     fields = text_field, None if labels is None else labels_field, None if weights is None else "weights"
-    rest = None if others is None else iter(others)
+    records = None if others is None else iter(others)
     with open_write(path) as stream, progress("writing", None, "row") as bar:
         groups = _Groups(pa, stream, fields)
         try:
             for block in in_blocks(paired(texts, labels, weights), _GROUP):
-                groups.add(block, [] if rest is None else list(islice(rest, len(block.texts))))
+                groups.add(block, [] if records is None else list(islice(records, len(block.texts))))
                 bar.update(len(block.texts))
             groups.write()
         except (pa.ArrowException, UnicodeEncodeError, OverflowError) as error:
@@ -479,10 +479,10 @@ class _Groups:
         schema = self._writer.schema
         for block, records in self._waiting:
             rows: tuple[Any, ...] = (block.texts, block.labels, block.weights or [None] * len(block.texts))
-            given = {name: column for name, column in zip(self._fields, rows, strict=True) if name is not None}
+            by_name = {name: column for name, column in zip(self._fields, rows, strict=True) if name is not None}
             columns = [
-                self._pa.array(given[field.name], field.type)
-                if field.name in given
+                self._pa.array(by_name[field.name], field.type)
+                if field.name in by_name
                 else arrow_column(self._pa, [record.get(field.name) for record in records], field.type)
                 for field in schema
             ]

@@ -229,7 +229,7 @@ def _objects(stream: InputStream) -> Iterator[tuple[str, dict[str, Any]]]:
         if not line.strip(_BLANKS):
             continue
         if not begun and line.lstrip(_BLANKS).startswith("["):
-            yield from _of_array(stream.name, line, [rest for _, rest in lines])
+            yield from _of_array(stream.name, line, [text for _, text in lines])
             return
         begun = True
         try:
@@ -246,14 +246,14 @@ def _objects(stream: InputStream) -> Iterator[tuple[str, dict[str, Any]]]:
         yield place, _sound_object(place, record, line)
 
 
-def _of_array(name: str, first: str, rest: list[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+def _of_array(name: str, first: str, lines: list[str]) -> Iterator[tuple[str, dict[str, Any]]]:
     """The objects of a file that is one JSON array, which is read whole."""
-    text = "\n".join([first, *rest])
+    text = "\n".join([first, *lines])
     try:
         records = json.loads(text)
     except (ValueError, RecursionError) as error:
-        what = f"must be a JSON object a line, or one JSON array of objects ({error})"
-        raise unexpected(f"{name}, line 1", what, token(first.encode())) from error
+        rule = f"must be a JSON object a line, or one JSON array of objects ({error})"
+        raise unexpected(f"{name}, line 1", rule, token(first.encode())) from error
     for number, record in enumerate(records, 1):
         place = f"{name}, object {number}"
         yield place, _sound_object(place, record, text, in_array=True)
@@ -320,12 +320,12 @@ def _labels(
     return list(results), list(results.values()) if weighted else None
 
 
-def _missing(place: str, record: dict[str, Any], name: str, what: str, option: str) -> DataError:
+def _missing(place: str, record: dict[str, Any], name: str, content: str, option: str) -> DataError:
     """The error for an object without a field."""
     names = ", ".join(map(quoted, list(record)[:20])) or "none"
     return DataError(
         f"{place}: the object has no field {name!r}. Its fields are: {names}{', …' if len(record) > 20 else ''}. "
-        f"Say which has the {what} with {option}."
+        f"Say which has the {content} with {option}."
     )
 
 

@@ -54,11 +54,11 @@ class _Table(Writer):
         self._columns, self._n_rows, self._has_header = RecordColumns(), 0, False
 
     def write(self, top: TopK, names: Sequence[Sequence[str]] | None, records: Records | None = None) -> None:
-        others = [{}] * len(top) if records is None else records
-        columns = self._columns.take(others)
+        records = [{}] * len(top) if records is None else records
+        columns = self._columns.take(records)
         lines = [self._header(columns)]
         rows = top.labels.tolist() if names is None else names
-        for row, labels, scores, record in zip(rows, top.labels, top.scores, others, strict=True):
+        for row, labels, scores, record in zip(rows, top.labels, top.scores, records, strict=True):
             before = [str(self._n_rows), *(cell_of(record.get(name)) for name in columns)]
             n = int((labels >= 0).sum())
             for rank, (label, score) in enumerate(zip(row[:n], scores[:n].tolist(), strict=True), 1):
@@ -72,8 +72,8 @@ class _Table(Writer):
 
     def _header(self, columns: Sequence[str]) -> str:
         """The line of the columns' names, the first time."""
-        row, *rest = table_columns(self._key, self._label_of is not None)
-        line = "" if self._has_header else cell_line([row, *columns, *rest], self._delimiter)
+        row, *answer_columns = table_columns(self._key, self._label_of is not None)
+        line = "" if self._has_header else cell_line([row, *columns, *answer_columns], self._delimiter)
         self._has_header = True
         return line
 
@@ -92,8 +92,8 @@ class _Lines(Writer):
 
     def write(self, top: TopK, names: Sequence[Sequence[str]] | None, records: Records | None = None) -> None:
         rows = top.labels.tolist() if names is None else names
-        others, lines = [{}] * len(top) if records is None else records, []
-        for row, labels, scores, other in zip(rows, top.labels, top.scores, others, strict=True):
+        records, lines = [{}] * len(top) if records is None else records, []
+        for row, labels, scores, other in zip(rows, top.labels, top.scores, records, strict=True):
             n = int(np.count_nonzero(labels >= 0))
             # Six digits are all that a float32 is sure of, and half the bytes of the seventeen of a double.
             rounded = [float(f"{score:.6g}") for score in scores[:n]]
@@ -108,8 +108,8 @@ class _Lines(Writer):
 class _Columns(Writer):
     """Parquet with a row for each row: columns of lists, named as the fields of JSON lines; scores as they are."""
 
-    def __init__(self, *given: Any) -> None:
-        super().__init__(*given)
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
         self._pa, self._fields = need_pyarrow(), RecordColumns()
         self._writer: Any = None
 
@@ -129,11 +129,11 @@ class _Columns(Writer):
             arrays = {name: pa.array(rows, pa.list_(kind)) for name, (rows, kind) in columns.items()}
             fields = self._fields.take(records or [])
             types = {} if self._writer is None else {name: self._writer.schema.field(name).type for name in fields}
-            others = {
+            of_records = {
                 name: arrow_column(pa, [record.get(name) for record in records or []], types.get(name))
                 for name in fields
             }
-            table = pa.table({**others, **arrays})
+            table = pa.table({**of_records, **arrays})
             if self._writer is None:
                 from pyarrow import parquet
 

@@ -67,22 +67,22 @@ class _Begun(Exception):
 
 def _refuse_entities(content: bytes, name: str) -> None:
     """Refuse XML of which a part lies elsewhere; the parser would leave it out without a word."""
-    found: list[str] = []
+    links: list[str] = []
 
-    def entity(_: str, __: bool, value: str | None, base: str | None, system: str | None, *rest: Any) -> None:
-        found.extend([] if system is None else [system])
+    def entity(_: str, __: bool, value: str | None, base: str | None, system: str | None, *unused: Any) -> None:
+        links.extend([] if system is None else [system])
 
     def begin(*_: Any) -> None:
         raise _Begun
 
     parser = expat.ParserCreate()
     parser.EntityDeclHandler, parser.StartElementHandler = entity, begin
-    parser.StartDoctypeDeclHandler = lambda _, system, *rest: entity("", False, None, None, system)
+    parser.StartDoctypeDeclHandler = lambda _, system, *unused: entity("", False, None, None, system)
     with suppress(_Begun, expat.ExpatError):  # what is no XML is rdflib's to say
         parser.Parse(content, True)
-    if found:
+    if links:
         raise DataError(
-            f"{name}: its document type names {quoted(found[0])}, which would have to be fetched, and Sylvan fetches "
+            f"{name}: its document type names {quoted(links[0])}, which would have to be fetched, and Sylvan fetches "
             "nothing for a vocabulary: save the file without it, as Turtle for instance."
         )
 
@@ -116,23 +116,23 @@ def read_skos(content: bytes, form: str, name: str) -> dict[str, Any]:
     for uri, by in _texts(graph, concepts, RDFS.label).items():  # where SKOS has no name in this language
         for language, texts in by.items():
             preferred.setdefault(uri, {}).setdefault(language, texts)
-    found: dict[str, Any] = {
-        "labels": {uri: {at: texts[0] for at, texts in preferred.get(uri, {}).items()} for uri in sorted(concepts)},
+    fields: dict[str, Any] = {
+        "labels": {uri: {tag: texts[0] for tag, texts in preferred.get(uri, {}).items()} for uri in sorted(concepts)},
         "alternative": _texts(graph, concepts, SKOS.altLabel, "altLabel"),
         "hidden": _texts(graph, concepts, SKOS.hiddenLabel, "hiddenLabel"),
         "definitions": _texts(graph, concepts, SKOS.definition),
     }
 
     def related(relation: Any, opposite: Any) -> dict[str, list[str]]:
-        pairs = {(str(one), str(other)) for one, other in graph.subject_objects(relation)}
-        pairs |= {(str(one), str(other)) for other, one in graph.subject_objects(opposite)}
+        pairs = {(str(subject), str(other)) for subject, other in graph.subject_objects(relation)}
+        pairs |= {(str(subject), str(other)) for other, subject in graph.subject_objects(opposite)}
         listed: dict[str, list[str]] = {}
-        for one, other in sorted(pairs):
-            if one in concepts and other in concepts:
-                listed.setdefault(one, []).append(other)
+        for subject, other in sorted(pairs):
+            if subject in concepts and other in concepts:
+                listed.setdefault(subject, []).append(other)
         return listed
 
-    return {**found, "broader": related(SKOS.broader, SKOS.narrower), "related": related(SKOS.related, SKOS.related)}
+    return {**fields, "broader": related(SKOS.broader, SKOS.narrower), "related": related(SKOS.related, SKOS.related)}
 
 
 def _concepts(graph: Any, name: str) -> set[str]:
@@ -150,8 +150,8 @@ def _concepts(graph: Any, name: str) -> set[str]:
             "what its URIs are relative to: add a base (@base, xml:base)."
         )
     if not typed:
-        others = Counter(map(str, graph.objects(predicate=RDF.type))).most_common(1)
-        instead = "".join(f" It has {counted(n, 'thing')} of the type {kind}." for kind, n in others)
+        types = Counter(map(str, graph.objects(predicate=RDF.type))).most_common(1)
+        instead = "".join(f" It has {counted(n, 'thing')} of the type {kind}." for kind, n in types)
         raise DataError(f"{name}: the file holds no subjects, which are of the type skos:Concept.{instead}")
     return {str(uri) for uri in typed} - dropped
 
@@ -163,7 +163,7 @@ def _texts(graph: Any, concepts: set[str], relation: Any, xl: str | None = None)
     pairs = [(uri, text) for uri, text in graph.subject_objects(relation) if isinstance(text, Literal)]
     if xl is not None:
         forms = dict(graph.subject_objects(URIRef(_XL + "literalForm")))
-        pairs += [(uri, forms[at]) for uri, at in graph.subject_objects(URIRef(_XL + xl)) if at in forms]
+        pairs += [(uri, forms[node]) for uri, node in graph.subject_objects(URIRef(_XL + xl)) if node in forms]
     texts: _Texts = {}
     for uri, text in sorted(set(pairs), key=str):
         if str(uri) in concepts:

@@ -87,8 +87,8 @@ def _jsonl_rows(lines: Iterable[tuple[str, str]]) -> Iterator[_Row]:
             raise unexpected(place, "must be an object with a string called 'uri'", quoted(line))
         values = {name: [value] if isinstance(value, str) else value for name, value in record.items()}
         for name, value in values.items():
-            known = _COLUMN.fullmatch(name) or name in _RELATIONS
-            if known and not (isinstance(value, list) and all(isinstance(text, str) for text in value)):
+            is_column = _COLUMN.fullmatch(name) or name in _RELATIONS
+            if is_column and not (isinstance(value, list) and all(isinstance(text, str) for text in value)):
                 raise unexpected(place, f"{name!r} must be a string or a list of strings", quoted(record[name]))
         yield place, record["uri"].strip(), values
 
@@ -96,17 +96,17 @@ def _jsonl_rows(lines: Iterable[tuple[str, str]]) -> Iterator[_Row]:
 def _tsv_rows(lines: Iterable[tuple[str, str]]) -> Iterator[_Row]:
     """The subjects of lines of a URI, a tab and a label."""
     for place, line in lines:
-        first, tab, rest = line.partition("\t")
+        first, tab, remainder = line.partition("\t")
         if line.strip():
             if not tab or not bare_uri(first.strip()):
                 raise unexpected(place, "a line must be a URI, a tab and a label", quoted(line))
-            yield place, first.strip(), {"label": [rest.split("\t")[0].strip()]}
+            yield place, first.strip(), {"label": [remainder.split("\t")[0].strip()]}
 
 
 def _subjects(rows: Iterable[_Row]) -> dict[str, Any]:
     """Subjects as the parameters of :class:`SubjectVocabulary`; other columns, such as notations, are passed over."""
-    found: dict[str, dict[str, Any]] = {name: {} for name in (*_TEXTS.values(), "broader", "related")}
-    labels = found["labels"]
+    fields: dict[str, dict[str, Any]] = {name: {} for name in (*_TEXTS.values(), "broader", "related")}
+    labels = fields["labels"]
     for place, bracketed, values in rows:
         uri = bare_uri(bracketed)
         if not uri:
@@ -121,14 +121,14 @@ def _subjects(rows: Iterable[_Row]) -> dict[str, Any]:
                 if kind == "labels":  # the first is the preferred one
                     labels[uri][language], texts, kind = texts[0], texts[1:], "alternative"
                 if texts:
-                    found[kind].setdefault(uri, {}).setdefault(language, []).extend(texts)
+                    fields[kind].setdefault(uri, {}).setdefault(language, []).extend(texts)
             elif column in _RELATIONS:
                 for other in map(bare_uri, texts):
                     narrow, broad = (other, uri) if column == "narrower" else (uri, other)
-                    listed = found["related" if column == "related" else "broader"].setdefault(narrow, [])
+                    listed = fields["related" if column == "related" else "broader"].setdefault(narrow, [])
                     if broad not in listed:
                         listed.append(broad)
-    return found
+    return fields
 
 
 class SubjectVocabulary:
@@ -167,12 +167,12 @@ class SubjectVocabulary:
             for uri, names in labels.items()
         }
         self.broader, self.related = (
-            {label_name(uri): tuple(map(label_name, others)) for uri, others in (relation or {}).items()}
+            {label_name(uri): tuple(map(label_name, uris)) for uri, uris in (relation or {}).items()}
             for relation in (broader, related)
         )
         self.alternative, self.hidden, self.definitions = (
             {
-                label_name(uri): {at: tuple(filter(None, map(label_name, texts))) for at, texts in by.items()}
+                label_name(uri): {tag: tuple(filter(None, map(label_name, texts))) for tag, texts in by.items()}
                 for uri, by in (texts_by_uri or {}).items()
             }
             for texts_by_uri in (alternative, hidden, definitions)
@@ -229,7 +229,7 @@ class SubjectVocabulary:
 
     def has_language(self, language: str) -> bool:
         """Whether a label is in a language, as "en-GB" is in "en"."""
-        return any(_nearness(known, language) in (0, 1, 2) for known in self.languages)
+        return any(_nearness(tag, language) in (0, 1, 2) for tag in self.languages)
 
     def in_language(self, language: str) -> SubjectVocabulary:
         """The same subjects with their names and definitions in one language, and those that name no language.
@@ -251,11 +251,11 @@ class SubjectVocabulary:
         >>> subjects.in_language("en").labels, subjects.in_language("fi").uri("neckwear")
         ({'urn:1': {'en': 'roads'}, 'urn:2': {'en': 'neckwear'}}, None)
         """
-        named = [known for known in self.languages if known]
+        named = [tag for tag in self.languages if tag]
         if named and not self.has_language(language):
             raise DataError(f"No label is in the language {language!r}: the languages are {', '.join(named)}.")
         chosen = {
-            name: {uri: {at: by[at] for at in _nearest(by, language)} for uri, by in getattr(self, name).items()}
+            name: {uri: {tag: by[tag] for tag in _nearest(by, language)} for uri, by in getattr(self, name).items()}
             for name in ("labels", *_OTHERS)
         }
         return SubjectVocabulary(broader=self.broader, related=self.related, **chosen)
@@ -270,11 +270,11 @@ class SubjectVocabulary:
         """
         terms = {}
         for uri in self.labels:
-            labels, *others = (
-                tuple(by[uri][at] for at in _nearest(by.get(uri, ()), language))
+            labels, *other_texts = (
+                tuple(by[uri][tag] for tag in _nearest(by.get(uri, ()), language))
                 for by in (getattr(self, name) for name in ("labels", *_OTHERS))
             )
-            alternative, hidden, definitions = (tuple(chain.from_iterable(by_language)) for by_language in others)
+            alternative, hidden, definitions = (tuple(chain.from_iterable(by_language)) for by_language in other_texts)
             preferred = tuple(dict.fromkeys(labels))
             relations = self.broader.get(uri, ()), self.related.get(uri, ())
             terms[uri] = LabelTerms(preferred, alternative, hidden, definitions, *relations)
@@ -317,12 +317,12 @@ def by_uris(rows: Iterable[Row], vocabulary: SubjectVocabulary, source: str) -> 
             if uri is not None:
                 uris[uri] = uris.get(uri, 0.0) + weight
         yield text, list(uris), None if weights is None else list(uris.values())
-    for are_uris, what in ((False, "left out"), (True, "kept by URI")):
+    for are_uris, outcome in ((False, "left out"), (True, "kept by URI")):
         lacking = {name: n for name, n in unknown.items() if looks_like_uri(name) == are_uris}
         if lacking:
             warn_data(
                 f"{source}: {counted(len(lacking), 'subject')} (in {sum(lacking.values()):,} of the rows' labels) "
-                f"{are(len(lacking))} not in the vocabulary and {what}, such as {quoted(next(iter(lacking)))}."
+                f"{are(len(lacking))} not in the vocabulary and {outcome}, such as {quoted(next(iter(lacking)))}."
             )
 
 
@@ -366,16 +366,16 @@ def read_subjects(path: PathLike) -> SubjectVocabulary:
     suffix = _ending(path)
     with open_read(path) as stream:
         if suffix in RDF_FORMS:
-            found = read_skos(stream.read(), RDF_FORMS[suffix], stream.name)
+            fields = read_skos(stream.read(), RDF_FORMS[suffix], stream.name)
         elif suffix == ".jsonl":
-            found = _subjects(_jsonl_rows(text_lines(stream)))
+            fields = _subjects(_jsonl_rows(text_lines(stream)))
         else:
             lines = list(text_lines(stream))
             headed = suffix == ".csv" or (lines and header_separator(lines[0][1]) is not None)
-            found = _subjects(_csv_rows(lines, stream.name) if headed else _tsv_rows(lines))
-    if not found["labels"]:
+            fields = _subjects(_csv_rows(lines, stream.name) if headed else _tsv_rows(lines))
+    if not fields["labels"]:
         raise DataError(f"{shown(path)}: the file holds no subjects.")
-    return SubjectVocabulary(**found)
+    return SubjectVocabulary(**fields)
 
 
 def write_subjects(path: PathLike, subjects: SubjectVocabulary, *, language: str | None = None) -> None:
@@ -404,7 +404,7 @@ def write_subjects(path: PathLike, subjects: SubjectVocabulary, *, language: str
 
 def _nearness(tag: str, language: str) -> int | None:
     """How near a language is to the one that is asked for: the same, a kind of it, what it is a kind of, or unnamed."""
-    tag, language = (one.lower().replace("_", "-") for one in (tag, language))
+    tag, language = (name.lower().replace("_", "-") for name in (tag, language))
     if tag == language:
         return 0
     if not language:
@@ -502,6 +502,6 @@ def _of_objects(path: PathLike) -> Iterator[tuple[str, list[str]]]:
         texts: Any = [text] if isinstance(text, str) else text
         fine = isinstance(texts, list) and all(isinstance(part, str) for part in texts)
         if isinstance(label, bool) or not isinstance(label, str | int) or not fine:
-            what = "must have a label, and a text that is a string or a list of strings"
-            raise unexpected(f"{shown(path)}, object {number}", what, quoted(record))
+            rule = "must have a label, and a text that is a string or a list of strings"
+            raise unexpected(f"{shown(path)}, object {number}", rule, quoted(record))
         yield label_name(str(label)), texts

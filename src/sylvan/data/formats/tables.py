@@ -42,8 +42,8 @@ _PLAIN = "quoting=False (--no-quoting) reads quotation marks as they stand"
 
 def declared_delimiter(line: str) -> str | None:
     """The delimiter that a first line declares as Excel does, ``sep=;``; None for any other line."""
-    found = _DECLARED.fullmatch(line)
-    return found[1] if found else None
+    match = _DECLARED.fullmatch(line)
+    return match[1] if match else None
 
 
 def cell_line(cells: Iterable[str], delimiter: str, guards: bool = False) -> str:
@@ -158,9 +158,9 @@ def _quoted(lines: _Lines, line: str, plain: list[str], width: int) -> list[str]
 
     def following() -> Iterator[str]:
         yield line
-        for more in islice(lines, _FARTHEST - 1):
-            taken.append(more)
-            yield more
+        for next_line in islice(lines, _FARTHEST - 1):
+            taken.append(next_line)
+            yield next_line
 
     fault: csv.Error | None = None
     try:
@@ -168,7 +168,7 @@ def _quoted(lines: _Lines, line: str, plain: list[str], width: int) -> list[str]
     except csv.Error as error:
         cells, fault = plain, error
     # Lines that are whole rows by themselves were not meant as one.
-    rows = len(taken) > 1 and all(one.count("\t") == width - 1 for one in taken)
+    rows = len(taken) > 1 and all(row.count("\t") == width - 1 for row in taken)
     if fault is None and not rows:
         return cells
     if len(plain) != width:
@@ -310,14 +310,14 @@ def write_table(
     mark = _delimiter(path, delimiter)
     if not isinstance(label_separator, str) or not label_separator:
         raise ParameterError(f"The 'label_separator' parameter must be a string. Got {label_separator!r} instead.")
-    own = [text_column] if labels is None else [text_column, labels_column]
+    headings = [text_column] if labels is None else [text_column, labels_column]
     columns, begun = RecordColumns(), not header
     rows = with_others(unweighted("a table", texts, labels, weights), others)
     with open_write(path) as stream, progress("writing", None, "line") as bar:
         while block := list(islice(rows, _BLOCK)):
-            names = [name for name in columns.take([other for _, other in block]) if name not in own]
+            names = [name for name in columns.take([other for _, other in block]) if name not in headings]
             if not begun:
-                stream.write(encoded(-1, cell_line((*own, *names), mark, guards)))
+                stream.write(encoded(-1, cell_line((*headings, *names), mark, guards)))
             begun = True
             for (number, text, row), other in block:
                 cells = [text] if labels is None else [text, _label_cell(number, row, label_separator)]
@@ -325,7 +325,7 @@ def write_table(
                 stream.write(encoded(number, cell_line(cells, mark, guards)))
                 bar.update(1)
         if not begun:
-            stream.write(encoded(-1, cell_line(own, mark, guards)))
+            stream.write(encoded(-1, cell_line(headings, mark, guards)))
 
 
 def _checked(path: PathLike, layout: Layout) -> Layout:
@@ -350,12 +350,12 @@ def _columns(columns: Several, parameter: str) -> tuple[Column, ...]:
     return listed
 
 
-def _delimiter(path: PathLike, given: str | None) -> str:
-    if given is None:
+def _delimiter(path: PathLike, delimiter: str | None) -> str:
+    if delimiter is None:
         return "\t" if unpacked_name(path).endswith((".tsv", ".tab")) else ","
-    if not isinstance(given, str) or len(given) != 1 or given in '"\r\n':
-        raise ParameterError(f"The 'delimiter' parameter must be one character. Got {given!r} instead.")
-    return given
+    if not isinstance(delimiter, str) or len(delimiter) != 1 or delimiter in '"\r\n':
+        raise ParameterError(f"The 'delimiter' parameter must be one character. Got {delimiter!r} instead.")
+    return delimiter
 
 
 def _rows(path: PathLike, layout: Layout, records: Records | None = None) -> Iterator[Row]:
@@ -375,8 +375,8 @@ def _rows(path: PathLike, layout: Layout, records: Records | None = None) -> Ite
                 raise DataError(f"{place}: the row has {len(cells)} cells, but the first has {width}.")
             if records is not None:
                 records.append(dict(zip(columns, cells, strict=True)))
-            text = layout.separator.join(filter(None, (cells[at] for at in texts)))
-            names_of_row = dict.fromkeys(name for at in labels for name in label_cells.split(place, cells[at]))
+            text = layout.separator.join(filter(None, (cells[i] for i in texts)))
+            names_of_row = dict.fromkeys(name for i in labels for name in label_cells.split(place, cells[i]))
             yield text, list(names_of_row), None
 
 
@@ -400,8 +400,8 @@ def _label_cell(number: int, row: Sequence[Label], separator: str) -> str:
     names = [str(label) for label in row]
     for name in names:
         if not name or name != name.strip():
-            what = "a label of a table must not be empty or have blanks around it"
-            raise unexpected(f"Row {number}", what, repr(name))
+            rule = "a label of a table must not be empty or have blanks around it"
+            raise unexpected(f"Row {number}", rule, repr(name))
         if separator in name or (separator == " " and len(name.split()) > 1):
             raise DataError(
                 f"Row {number}: the label {name!r} holds {separator!r}, which parts the labels: "
@@ -413,9 +413,9 @@ def _label_cell(number: int, row: Sequence[Label], separator: str) -> str:
 def first_row(path: str, delimiter: str) -> list[str]:
     """The cells of the first row, which may name the columns; none where they can't be read."""
     text = head_of(path).decode("utf-8", "replace")
-    first, _, rest = text.partition("\n")
+    first, _, remainder = text.partition("\n")
     if (declared := declared_delimiter(first)) is not None:
-        text, delimiter = rest, declared
+        text, delimiter = remainder, declared
     with suppress(csv.Error):
         return next((row for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter) if row), [])
     return []

@@ -108,12 +108,12 @@ _Scalar = TypeVar("_Scalar", bound=np.generic)
 
 def _concatenated(pieces: list[npt.NDArray[_Scalar]], dtype: type[_Scalar]) -> npt.NDArray[_Scalar]:
     """``np.concatenate`` that gives up each piece once it is copied, so that little is in memory twice."""
-    whole, end = np.empty(sum(map(len, pieces)), dtype), 0
+    result, end = np.empty(sum(map(len, pieces)), dtype), 0
     for i, piece in enumerate(pieces):
-        whole[end : end + len(piece)] = piece
+        result[end : end + len(piece)] = piece
         end += len(piece)
         pieces[i] = piece[:0].copy()
-    return whole
+    return result
 
 
 def _csr(
@@ -127,15 +127,15 @@ def _csr(
 
 
 def read_rows(
-    stream: InputStream, first: bytes, rest: Iterator[bytes], form: LineFormat, n_jobs: int, lines_before: int
+    stream: InputStream, first: bytes, blocks: Iterator[bytes], form: LineFormat, n_jobs: int, lines_before: int
 ) -> Rows:
-    """Read all rows: the block ``first``, then the blocks that ``rest`` gives."""
+    """Read all rows: the block ``first``, then the blocks that ``blocks`` gives."""
     rows = Rows()
     wave: list[bytes] = [first] if first else []
     size = 1 if n_jobs == 1 else 4 * n_jobs  # blocks read ahead, so that no thread waits long for the last one
     with progress(f"reading {stream.name}", stream.packed_size, "B") as bar:
         while True:
-            while len(wave) < size and (block := next(rest, b"")):
+            while len(wave) < size and (block := next(blocks, b"")):
                 wave.append(block)
             if not wave:
                 return rows
@@ -311,8 +311,8 @@ def read_svmlight(
     if zero_based == "auto":
         shift = 0 if rows.min_feature == 0 else 1
         if not shift and n_features is not None and rows.max_feature >= n_features:
-            what = f"feature ids must be in [0, {n_features - 1}], as the file counts from 0 (feature 0 occurs)"
-            raise unexpected(f"{stream.name}, line {rows.first_highest}", what, str(rows.max_feature))
+            rule = f"feature ids must be in [0, {n_features - 1}], as the file counts from 0 (feature 0 occurs)"
+            raise unexpected(f"{stream.name}, line {rows.first_highest}", rule, str(rows.max_feature))
     base = lowest + shift
     n_features = max(rows.max_feature + 1 - base, 0) if n_features is None else n_features
     n_labels = rows.max_label + 1 if n_labels is None else n_labels
@@ -380,22 +380,22 @@ def _highest(size: int | None) -> int:
 
 def _take_header(name: str, block: bytes, header: bool | Literal["auto"]) -> tuple[tuple[int, int, int] | None, bytes]:
     """The header's three numbers, if there is one, and the block without it."""
-    line, _, rest = block.partition(b"\n")
+    line, _, remainder = block.partition(b"\n")
     line = line.removesuffix(b"\r")
     fields = line.split()
     sound = len(fields) == 3 and all(field.isdigit() and len(field) < 20 for field in fields)
     if header == "auto" and not sound and len(fields) > 1 and b":" not in line:  # no instance, but a header of a kind
-        what = "must be a header of three ints (rows, features, labels) or an instance with features as id:value"
-        raise unexpected(f"{name}, line 1", what, token(line))
+        rule = "must be a header of three ints (rows, features, labels) or an instance with features as id:value"
+        raise unexpected(f"{name}, line 1", rule, token(line))
     if header is False or (header == "auto" and not sound):
         return None, block
     if not sound:
         raise unexpected(f"{name}, line 1", "a header must be three ints: rows, features, labels", token(line))
     n, d, n_labels = (int(field) for field in fields)
     if d > MAX_ID + 1 or n_labels > MAX_ID + 1:
-        what = f"the header's numbers of features and labels must be at most {MAX_ID + 1}"
-        raise unexpected(f"{name}, line 1", what, token(line))
-    return (n, d, n_labels), rest
+        rule = f"the header's numbers of features and labels must be at most {MAX_ID + 1}"
+        raise unexpected(f"{name}, line 1", rule, token(line))
+    return (n, d, n_labels), remainder
 
 
 def _count_rows(stream: InputStream, rows: Rows, promised: int | None) -> int:
@@ -475,9 +475,9 @@ def load_filter_labels(path: PathLike, shape: tuple[int, int] | None = None) -> 
             if len(words) != 2 or not all(word.isascii() and word.isdecimal() for word in words):
                 raise unexpected(place, "a line must be a row and a label, both ints from 0", quoted(line))
             pair = int(words[0]), int(words[1])
-            for number, limit, what in zip(pair, highest, ("row", "label"), strict=True):
+            for number, limit, axis in zip(pair, highest, ("row", "label"), strict=True):
                 if number > limit:
-                    raise DataError(f"{place}: a {what} must be in [0, {limit}]. Got {number} instead.")
+                    raise DataError(f"{place}: a {axis} must be in [0, {limit}]. Got {number} instead.")
             pairs.append(pair)
     rows, labels = zip(*pairs, strict=True) if pairs else ((), ())
     size = shape or (max(rows, default=-1) + 1, max(labels, default=-1) + 1)

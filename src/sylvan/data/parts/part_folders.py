@@ -90,8 +90,8 @@ def write_parts(
     >>> import pathlib, tempfile
     >>> from sylvan import TfidfVectorizer, TextModel, XRLinear, data
     >>> place = pathlib.Path(tempfile.mkdtemp())
-    >>> for at, words in enumerate(("whales at sea", "bread and cakes")):
-    ...     data.write_jsonl(place / f"{at}.jsonl", [words] * 2, [[words.split()[0]]] * 2)
+    >>> for i, words in enumerate(("whales at sea", "bread and cakes")):
+    ...     data.write_jsonl(place / f"{i}.jsonl", [words] * 2, [[words.split()[0]]] * 2)
     >>> files = [place / "0.jsonl", place / "1.jsonl"]
     >>> vectorizer = TfidfVectorizer().fit(["whales at sea", "bread and cakes"])
     >>> names = data.write_parts(files, place / "parts", vectorizer)
@@ -109,22 +109,22 @@ def write_parts(
     read: dict[str, Any] = {"text_fields": text_fields, "labels_field": labels_field}
     if vocabulary is None or (vectorizer is None and n_features is None):
         looked = {"texts": vectorizer is not None, **read}
-        jobs = [Job(f"look{at}", _looked, {"path": path, **looked}, cost(path)) for at, path in enumerate(paths)]
+        jobs = [Job(f"look{i}", _looked, {"path": path, **looked}, cost(path)) for i, path in enumerate(paths)]
         seen = runner.run(jobs, "Looking for labels")
         if vocabulary is None:
             vocabulary = Vocabulary.from_labels(names for names, _ in seen)
         n_features = max((width for _, width in seen), default=0) if n_features is None else n_features
-    given = {**read, "vectorizer": vectorizer, "vocabulary": vocabulary, "n_features": n_features}
-    settings = _settings(**given)
+    arguments = {**read, "vectorizer": vectorizer, "vocabulary": vocabulary, "n_features": n_features}
+    settings = _settings(**arguments)
     place = os.fspath(folder)
-    targets = [os.path.join(place, part_name(at)) for at in range(len(paths))]
-    there = {name for name in os.listdir(place) if name.startswith("part-")} if os.path.isdir(place) else set()
-    others = there.difference(map(os.path.basename, targets))
-    if others:
-        raise DataError(f"{place!r} holds other parts, such as {min(others)!r}: choose another folder.")
+    targets = [os.path.join(place, part_name(i)) for i in range(len(paths))]
+    existing = {name for name in os.listdir(place) if name.startswith("part-")} if os.path.isdir(place) else set()
+    foreign = existing.difference(map(os.path.basename, targets))
+    if foreign:
+        raise DataError(f"{place!r} holds other parts, such as {min(foreign)!r}: choose another folder.")
     written = [
-        Job(f"part{at}", _write_from, {**given, "path": path, "target": target, "settings": settings}, cost(path))
-        for at, (path, target) in enumerate(zip(paths, targets, strict=True))
+        Job(f"part{i}", _write_from, {**arguments, "path": path, "target": target, "settings": settings}, cost(path))
+        for i, (path, target) in enumerate(zip(paths, targets, strict=True))
         if not _done(path, target, settings)
     ]
     make_folders(targets)
@@ -180,8 +180,8 @@ def _looked(path: str, texts: bool, text_fields: str | Sequence[str], labels_fie
     if texts:
         rows, width = _texts(path, text_fields, labels_field).labels, 0
     else:
-        found = read_feature_columns(path, labels_field)
-        rows, width = found.labels, found.n_features
+        content = read_feature_columns(path, labels_field)
+        rows, width = content.labels, content.n_features
     labels = {label for row in rows for label in row}
     try:
         Vocabulary.from_labels([labels])
@@ -197,8 +197,8 @@ def _write_from(
     """Read a file and write its part."""
     source = _source(path, settings)  # as it is before it is read
     if vectorizer is None:
-        found = read_feature_columns(path, labels_field)
-        features, rows, weights = found.matrix(n_features or 0), found.labels, None
+        content = read_feature_columns(path, labels_field)
+        features, rows, weights = content.matrix(n_features or 0), content.labels, None
     else:
         data = _texts(path, text_fields, labels_field)
         features, rows, weights = vectorizer.transform_rows(data.texts), data.labels, data.weights
@@ -324,7 +324,7 @@ def _write(place: Path, blocks: Iterable[Any]) -> None:
         files["indptr"].write(np.zeros(1, np.int64).tobytes())
         wholes = (block if isinstance(block, Csr) else matrix(block, "The matrix", "columns") for block in blocks)
         for block in (
-            whole.between(*rows) for whole in wholes for rows in split_ranges(whole.shape[0], _ROWS) or [(0, 0)]
+            part.between(*rows) for part in wholes for rows in split_ranges(part.shape[0], _ROWS) or [(0, 0)]
         ):
             if n_columns is not None and block.shape[1] != n_columns:
                 raise DataError(
@@ -391,16 +391,16 @@ def save_parts(folder: PathLike, X: Any, Y: Any = None, *, rows_per_part: int | 
     --------
     write_parts : Makes parts of Parquet or JSONL files, on a cluster, too.
     """
-    whole = matrix(X, "X", "columns") if not isinstance(X, Csr) else X
-    labels = None if Y is None else validate.labels(Y, n_rows=whole.shape[0])
+    features = matrix(X, "X", "columns") if not isinstance(X, Csr) else X
+    labels = None if Y is None else validate.labels(Y, n_rows=features.shape[0])
     name = os.fspath(folder)
     if os.path.isdir(name) and _parts_among(os.listdir(name)):
         raise DataError(f"{name!r} holds parts already: choose another folder, or remove them.")
-    edges = _edges(whole, rows_per_part)
+    edges = _edges(features, rows_per_part)
     paths = [os.path.join(name, part_name(number)) for number in range(len(edges) - 1)]
     make_folders(paths)
     for path, (first, last) in zip(paths, itertools.pairwise(edges), strict=True):
-        write_part(path, whole.between(first, last), None if labels is None else labels.between(first, last))
+        write_part(path, features.between(first, last), None if labels is None else labels.between(first, last))
 
 
 def make_folders(paths: Sequence[str]) -> None:
@@ -421,18 +421,18 @@ def write_part(path: str, features: Csr, labels: Csr | None) -> None:
     save_csr(path, features)
 
 
-def _edges(whole: Csr, rows_per_part: int | None) -> list[int]:
-    n_rows = whole.shape[0]
+def _edges(features: Csr, rows_per_part: int | None) -> list[int]:
+    n_rows = features.shape[0]
     if rows_per_part is not None:
         if not isinstance(rows_per_part, (int, np.integer)) or rows_per_part < 1:
             raise DataError(
                 f"The 'rows_per_part' parameter must be an int of at least 1. Got {rows_per_part!r} instead."
             )
         return [*range(0, n_rows, rows_per_part), n_rows] if n_rows else [0, 0]
-    if not whole.nnz:
+    if not features.nnz:
         return [0, n_rows]
-    marks = np.arange(_PART_VALUES, whole.nnz, _PART_VALUES)
-    edges: list[int] = np.unique(np.concatenate(([0], np.searchsorted(whole.indptr, marks), [n_rows]))).tolist()
+    marks = np.arange(_PART_VALUES, features.nnz, _PART_VALUES)
+    edges: list[int] = np.unique(np.concatenate(([0], np.searchsorted(features.indptr, marks), [n_rows]))).tolist()
     return edges
 
 
@@ -486,7 +486,7 @@ def open_parts(folder: PathLike | Sequence[PathLike]) -> tuple[RowParts, Csr | N
             )
     first_rows = np.concatenate(([0], np.cumsum([part.shape[0] for part in files])))
     before = np.concatenate(([0], np.cumsum([part.n_values for part in files])))
-    indptr = np.concatenate([[0], *(own[1:] + start for own, start in zip(offsets, before[:-1], strict=True))])
+    indptr = np.concatenate([[0], *(of_part[1:] + start for of_part, start in zip(offsets, before[:-1], strict=True))])
     n_rows = int(first_rows[-1])
     if n_rows >= 2**31:
         raise DataError(f"The parts have {counted(n_rows, 'row')}. At most {2**31 - 1:,} are possible.")

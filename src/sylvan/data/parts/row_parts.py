@@ -327,8 +327,8 @@ class RowParts:
         indices, data = zeros(total, np.int32), zeros(total, np.float32)
         cuts = np.searchsorted(rows, self.first_rows)
         for part in np.flatnonzero(np.diff(cuts)).tolist():
-            own = rows[cuts[part] : cuts[part + 1]]
-            begins, ends = (self.indptr[at] - self.indptr[self.first_rows[part]] for at in (own, own + 1))
+            of_part = rows[cuts[part] : cuts[part + 1]]
+            begins, ends = (self.indptr[i] - self.indptr[self.first_rows[part]] for i in (of_part, of_part + 1))
             values = slice(int(indptr[cuts[part]]), int(indptr[cuts[part + 1]]))
             files = self._part(part)
             files.ranges("indices", begins, ends, indices[values])
@@ -350,7 +350,7 @@ class RowParts:
         if number in self._files:
             return self._files[number]
         part = part_files(self.paths[number])
-        first, last = (int(self.first_rows[at]) for at in (number, number + 1))
+        first, last = (int(self.first_rows[edge]) for edge in (number, number + 1))
         wanted = (last - first, self.shape[1]), int(self.indptr[last] - self.indptr[first])
         if (part.shape, part.n_values) != wanted:
             raise DataError(
@@ -391,8 +391,8 @@ class RowParts:
                 for first, last in self.ranges()
             ]  # fmt: skip
             each = current_runner(1).run(jobs, "Reading the rows")
-            squares = np.concatenate([np.zeros(0), *(own for own, _ in each)])
-            self._known.append((squares, sum(own for _, own in each) % 2**64))
+            squares = np.concatenate([np.zeros(0), *(norms for norms, _ in each)])
+            self._known.append((squares, sum(checksum for _, checksum in each) % 2**64))
         return self._known[0]
 
     def column_squares(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
@@ -409,8 +409,8 @@ class RowParts:
 
     def times_columns(self, factors: npt.NDArray[np.float32]) -> RowParts:
         """The matrix with each column times its factor, when rows are read."""
-        own = factors if self.factors is None else self.factors * factors
-        return replace(self, factors=own, _files={}, _known=[])
+        combined = factors if self.factors is None else self.factors * factors
+        return replace(self, factors=combined, _files={}, _known=[])
 
     def unit_rows(self) -> RowParts:
         """The matrix with its rows at length 1, when they are read."""
@@ -433,12 +433,12 @@ def _summary(parts: RowParts, first: int, last: int) -> tuple[npt.NDArray[np.flo
 def _mixed(rows: Csr, begin: int) -> int:
     """A sum, over all values, of numbers that depend on a value, its column and its place, whatever the division."""
     total = 0
-    for at in range(0, len(rows.data), _BLOCK_VALUES):
-        own = slice(at, at + _BLOCK_VALUES)
-        mixed = rows.indices[own].astype(np.uint64) << np.uint64(32) | rows.data[own].view(np.uint32)
+    for start in range(0, len(rows.data), _BLOCK_VALUES):
+        block = slice(start, start + _BLOCK_VALUES)
+        mixed = rows.indices[block].astype(np.uint64) << np.uint64(32) | rows.data[block].view(np.uint32)
         mixed *= _ODD
         mixed ^= mixed >> np.uint64(32)
-        mixed += np.arange(begin + at, begin + at + len(mixed), dtype=np.uint64)
+        mixed += np.arange(begin + start, begin + start + len(mixed), dtype=np.uint64)
         mixed *= _ODD
         mixed ^= mixed >> np.uint64(29)
         mixed *= _ODD

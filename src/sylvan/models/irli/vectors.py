@@ -138,7 +138,7 @@ def checked_neighbors(queries: Any, neighbors: Any, n_base: int) -> Ids | None:
         return None
     if queries is None:
         raise DataError("neighbors were given without the queries that they are the neighbours of.")
-    return validate.row_numbers(neighbors, n_base, name="neighbors", least=-1, what="rows of the base")
+    return validate.row_numbers(neighbors, n_base, name="neighbors", least=-1, noun="rows of the base")
 
 
 class VectorIndex(Fitted):
@@ -179,7 +179,7 @@ class VectorIndex(Fitted):
         NotFittedError
         """
         self._need_fit("remove")
-        wanted = validate.row_numbers(ids, self._space()[2], name="ids", what="the index's vectors").ravel()
+        wanted = validate.row_numbers(ids, self._space()[2], name="ids", noun="the index's vectors").ravel()
         if wanted.size:
             if len(removed := self.removed(wanted)):
                 raise DataError(f"ids holds {int(removed[0])}, but that vector was removed before.")

@@ -149,7 +149,7 @@ class TrainingRows:
 
     def rows_of(self, ids: Any) -> Int64:
         """The numbers of rows by their ids, rising."""
-        wanted = np.unique(validate.row_numbers(ids, max(self.next_id, 1), name="forget", what="ids of rows"))
+        wanted = np.unique(validate.row_numbers(ids, max(self.next_id, 1), name="forget", noun="ids of rows"))
         if len(missing := np.setdiff1d(wanted, self.ids)):
             raise DataError(f"There is no row {missing[0]}: it was forgotten before.")
         return np.searchsorted(self.ids, wanted)
