@@ -57,10 +57,10 @@ _TESTS = {
     f"{_LOSSES}/test_wrong_inputs",
     "sampling/losses/sampled_softmax.py": f"reference/test_softmax_losses {_LOSSES}/test_sampled_softmax "
     f"{_LOSSES}/test_head_and_tail {_LOSSES}/test_noise_losses {_LOSSES}/test_compiled_losses "
-    f"{_LOSSES}/test_consistency {_LOSSES}/test_wrong_inputs {_LOSSES}/test_full_softmax",
-    "sampling/losses/*": f"{_LOSSES}/test_logits reference/test_softmax_losses {_LOSSES}/test_sampled_softmax "
-    f"{_LOSSES}/test_head_and_tail {_LOSSES}/test_noise_losses {_LOSSES}/test_cane {_LOSSES}/test_wrong_inputs "
-    f"{_LOSSES}/test_compiled_losses",
+    f"{_LOSSES}/test_every_loss {_LOSSES}/test_consistency {_LOSSES}/test_wrong_inputs {_LOSSES}/test_full_softmax",
+    "sampling/losses/*": f"{_LOSSES}/test_logits {_LOSSES}/test_every_loss reference/test_softmax_losses "
+    f"{_LOSSES}/test_sampled_softmax {_LOSSES}/test_head_and_tail {_LOSSES}/test_noise_losses {_LOSSES}/test_cane "
+    f"{_LOSSES}/test_wrong_inputs {_LOSSES}/test_compiled_losses",
     "sampling/midx/*": f"{_MIDX}/test_codeword_learning {_MIDX}/test_midx_native reference/test_midx_kernel "
     f"{_MIDX}/test_midx {_MIDX}/test_midx_theory {_MIDX}/test_query_aware {_CONTRACT}",
     "sampling/rowwise_adagrad.py": "sampling/test_rowwise_adagrad",

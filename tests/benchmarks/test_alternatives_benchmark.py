@@ -86,15 +86,3 @@ def test_every_structure_answers_the_same(folder: Path, tmp_path: Path) -> None:
     assert [row["structure"] for row in rows] == list(lookups.STRUCTURES)
     assert all(row["us"] > 0 and row["index_mb"] > 0 for row in rows)
     assert len(tables.lookups_table([{"set": "some", "runs": rows}])) == 4 + len(rows)
-
-
-def test_what_is_better_everywhere_is_said() -> None:
-    def run(group: str, name: str, seed: int, figure: float) -> dict[str, Any]:
-        return {"group": group, "name": name, "seed": seed, "P@5": figure}
-
-    usual = [run("default", "default", seed, 10.0 + seed) for seed in (0, 1)]
-    first = [*usual, run("loss", "a", 0, 11), run("loss", "a", 1, 12), run("loss", "b", 0, 9), run("loss", "c", 0, 9)]
-    second = [*usual, run("loss", "a", 0, 10.1), run("loss", "b", 0, 9.9), run("loss", "c", 1, 12)]
-    better, worse = tables.verdict([{"runs": first}, {"runs": second}])
-    assert better.endswith(": loss: a.") and worse.endswith(": loss: b.")
-    assert tables.verdict([{"runs": usual}])[0].endswith(": no choice.")

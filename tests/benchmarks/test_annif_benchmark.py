@@ -13,7 +13,7 @@ import pytest
 
 from benchmarks.annif.__main__ import trained
 from benchmarks.annif.sets import ANALYZER, PROJECTS, corpus, projects_file, sources
-from benchmarks.report.annif import NAMES, annif_section
+from benchmarks.report.annif import NAMES
 
 TRAIN = [
     {"title": "Whales\tat sea", "labels": ["Whaling", "Sea", "Whaling"]},
@@ -99,47 +99,3 @@ def test_a_server_is_told_of_one_project_and_its_sources(tmp_path: Path) -> None
     projects = configparser.ConfigParser()
     projects.read(projects_file(tmp_path, "tfidf"), "utf-8")
     assert projects.sections() == ["tfidf"]
-
-
-def run(project: str, **figures: Any) -> dict[str, Any]:
-    made = {
-        "project": project, "NDCG": 0.5, "F1@5": 0.3, "Precision@1": 0.6, "train_s": 10.0, "train_peak_mb": 200.0,
-        "document_ms": 1.0, "analysis_ms": 0.25, "memory_mb": 150.0, "memory_without_model_mb": 120.0,
-        "model_mb": 5.0, "versions": {"annif": "1.4.3"},
-    }  # fmt: skip
-    return made | figures
-
-
-def test_the_section(tmp_path: Path) -> None:
-    assert annif_section(tmp_path) == []
-    runs = [
-        run("omikuji-parabel", NDCG=0.6, train_s=100.0, train_cached_s=80.0, memory_mb=280.0),
-        run("omikuji-bonsai", train_s=40.0, train_cached_s=25.0, memory_mb=400.0, **{"F1@5": 0.2}),
-        run("sylvan", NDCG=0.55, train_cached_s=5.0, **{"F1@5": 0.35}),
-    ]
-    book = {"date": "2026-11-24", "machine": {"cpu": "A processor", "cores": 2}, "runs": runs}
-    (tmp_path / "annif-gutenberg.json").write_text(json.dumps(book))
-    lines = annif_section(tmp_path)
-    assert "### Annif gutenberg" in lines
-    assert "| sylvan | 0.5500 | 0.3500 | 0.6000 | 10 | 5 | 200 | 5.0 | 1.00 | 0.25 | 150 | 30 |" in lines
-    assert "- nDCG: 0.5500 beside 0.6000; goal above: not met." in lines
-    assert "- F1@5: 0.3500 beside 0.3000; goal above: met." in lines
-    assert "- Training takes 0.25 of omikuji's time; goal 0.2: not met." in lines
-    assert "- Training with `--cached` takes 0.20 of omikuji's time; goal 0.2: met." in lines
-    assert "- The process takes 0.54 of omikuji's memory, and its model 0.19; goal 0.5: not met, and met." in lines
-
-
-def test_rows_without_times_are_beside_those_with_times(tmp_path: Path) -> None:
-    about = {"date": "2026-11-24", "machine": {"cpu": "A processor", "cores": 2}}
-    untimed = [run("nn-ensemble", documents={"train": 9000, "kept": 1000}), run("mllm", NDCG=0.1)]
-    for row in untimed:
-        for time in ("train_s", "document_ms", "analysis_ms"):
-            del row[time]
-    (tmp_path / "annif-gutenberg.json").write_text(json.dumps({**about, "runs": [run("mllm")]}))
-    (tmp_path / "annif-gutenberg-busy.json").write_text(json.dumps({**about, "runs": untimed[1:]}))
-    (tmp_path / "annif-gutenberg-kept-10-busy.json").write_text(json.dumps({**about, "runs": untimed}))
-    lines = annif_section(tmp_path)
-    assert "| mllm | 0.5000 | 0.3000 | 0.6000 | 10 | 200 | 5.0 | 1.00 | 0.25 | 150 | 30 |" in lines  # timed ones first
-    assert "| nn_ensemble of omikuji (Bonsai) and mllm | 0.5000 | 0.3000 | 0.6000 | 200 | 5.0 | 150 | 30 |" in lines
-    assert "| backend | nDCG | F1@5 | P@1 | training MB | model MB | MB | MB of the model |" in lines
-    assert any("trained on 1,000 documents, and everything else" in line for line in lines)

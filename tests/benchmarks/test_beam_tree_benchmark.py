@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from benchmarks.beam_tree import contenders, plan, sets, tables, vw, worker
+from benchmarks.beam_tree import contenders, plan, sets, vw, worker
 
 
 def tuned(contender: str, optimizer: str, marks: dict[float, list[float]], **more: Any) -> dict[str, Any]:
@@ -17,18 +17,6 @@ def tuned(contender: str, optimizer: str, marks: dict[float, list[float]], **mor
     points = [{"rate": rate, "marks": [[0.5, half], [1.0, 0.0], [5.0, last]]} for rate, (half, last) in marks.items()]
     return {"set": "clinc150", "contender": contender, "optimizer": optimizer, "epochs": 5, "seed": 0,
             "points": points, **more}  # fmt: skip
-
-
-def trained(contender: str, rate: float, right: float, seed: int = 0, optimizer: str = "adagrad") -> dict[str, Any]:
-    """A finished training on clinc150."""
-    return {
-        "set": "clinc150", "contender": contender, "optimizer": optimizer, "rate": rate, "seed": seed, "epochs": 50,
-        "accuracy": right, "exact": right, "among_five": 99.0, "log_loss": 0.5, "n_classes": 150, "n_features": 9,
-        "rows_trained": 100, "rows_tested": 10, "skipped": 3, "tree_s": 0.5,
-        "curve": [{"epoch": 1.0, "cpu_s": 1.0, "accuracy": right, "coverage": 97.0}],
-        "training": {"cpu_s": 50.0, "wall_s": 50.0, "peak_mb": 80.0},
-        "ranking": {"ms_per_row": 0.2, "cpu_ms_per_row": 0.1, "p50_ms": 0.05},
-    }  # fmt: skip
 
 
 def test_rates_are_chosen_by_the_rule_and_the_lower_of_equals() -> None:
@@ -67,42 +55,6 @@ def test_every_row_of_tuning_and_speed_is_planned_once() -> None:
         assert rows
         assert all(sum(plan.same(row, other) for other in rows) == 1 for row in rows)
         assert all(plan.describe(row) for row in rows)
-
-
-def test_goals_are_judged_by_the_paper_s_rule() -> None:
-    marks = {0.1: [50.0, 91.0], 0.3: [60.0, 90.0]}
-    rights = {"CANE-9v1": 90.0, "softmax": 90.4, "NCE-10": 80.0, "HSM": 90.5}
-    runs = {
-        "tuning": [tuned(name, "adagrad", marks) for name in rights],
-        "accuracy": [trained(name, 0.3, right + seed, seed) for name, right in rights.items() for seed in (0, 1)],
-        "speed": [],
-    }
-    runs["accuracy"].append(trained("CANE-9v1", 0.1, 12.0))  # of the other rule
-    text = "\n".join(tables.section("accuracy", runs))
-    assert "| CANE-9v1 | adagrad | 0.3 | 90.50 ± 0.71 |" in text
-    assert "| beside softmax | adagrad | at least -0.5 | -0.40 | reached |" in text
-    assert "| beside NCE-10 | adagrad | above 0 | +10.00 | reached |" in text
-    assert "| beside HSM | adagrad | above 0 | -0.50 | missed |" in text
-    assert "| CANE-9v1 | adagrad | 0.1 | 12.00 | 0.500 | at the end of the rates |" not in text  # 0.03 was tried too
-    assert "100 training rows of 9 features, 10 test rows (3 skipped)" in text
-    assert "97.00" in text and "0.1000 / 0.0500" in text
-
-
-def test_speed_is_reported_beside_the_softmax() -> None:
-    def row(contender: str, n_classes: int, step: float, rank: float) -> dict[str, Any]:
-        ranking = {"cpu_ms_per_row": rank, "p50_ms": 2 * rank}
-        return {"contender": contender, "optimizer": "adagrad", "n_classes": n_classes, "step_us": step,
-                "ranking": ranking, "tree_s": 1.5}  # fmt: skip
-
-    runs = {"tuning": [], "accuracy": [], "speed": [
-        row("CANE-9v1", 1_000, 10.0, 0.01), row("softmax", 1_000, 60.0, 0.1),
-        row("CANE-9v1", 10_000, 20.0, 0.02), row("softmax", 10_000, 400.0, 0.5),
-    ]}  # fmt: skip
-    text = "\n".join(tables.section("speed", runs))
-    assert "| 1,000 classes, softmax | at least 5 | 6.0 | reached |" in text
-    assert "| 10,000 classes, softmax | at least 30 | 20.0 | missed |" in text
-    assert "| softmax, in a batch | at least 20 | 25.0 | reached |" in text
-    assert "1.50 (1,000), 1.50 (10,000)" in text
 
 
 def test_made_classes_lie_in_groups() -> None:

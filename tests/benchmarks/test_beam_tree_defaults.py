@@ -2,36 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 from benchmarks.beam_tree import defaults, short_texts
-from benchmarks.beam_tree.defaults_table import defaults_section
-
-
-def run(contender: str, accuracy: float, seed: int = 0, **more: Any) -> dict[str, Any]:
-    about = {"set": "tenders", "step": "train", "rows": 900, "n_features": 40, "n_classes": 7, "dense": False}
-    return {**about, "contender": contender, "seed": seed, "accuracy": accuracy, "cpu_s": 1.25, **more}
-
-
-def test_the_table_says_how_far_the_default_is_from_the_softmax(tmp_path: Path) -> None:
-    assert defaults_section(tmp_path) == []
-    runs = [
-        run("softmax", 60.0), run("softmax", 62.0, 1), run("BeamTreeClassifier", 59.8, passes=4, optimizer="adagrad"),
-        run("BeamTreeClassifier", 61.6, 1, passes=6, optimizer="averaged_sgd"), run("BeamTreeClassifier", 10.0, 2),
-        {"set": "tenders", "contender": "softmax", "seed": 0, "step": "tune", "settings": {}},
-    ]  # fmt: skip
-    book = {"date": "2026-01-01", "machine": {"cpu": "x", "cores": 1, "system": "y", "machine": "z"}, "runs": runs}
-    (tmp_path / "beam_tree_defaults.json").write_text(json.dumps(book))
-    text = "\n".join(defaults_section(tmp_path))
-    assert "tenders: 900 rows of 40 features, sparse, 7 classes." in text
-    assert "| softmax over all classes, tuned | 2 | 61.00 ± 1.41 | 1.2 ± 0.0 | – | – | – |" in text
-    assert "| adagrad, averaged_sgd | 5 | – |" in text
-    assert "beside the tuned softmax: -0.30 points; wanted at least -0.5: reached." in text, "of the splits of both"
 
 
 def test_splits_are_of_all_rows_and_another_for_each_seed(tmp_path: Path) -> None:

@@ -22,8 +22,6 @@ from benchmarks.sampling import (
     contenders,
     figures,
     large_text,
-    tables,
-    trainings,
     variance,
 )
 from sylvan.neural import LSTMEncoder
@@ -75,33 +73,6 @@ def test_rows_are_there_with_as_many_epochs(tmp_path: Path) -> None:
 def test_every_contender_can_be_drawn() -> None:
     planned = {name for plan in contenders.PLANS.values() for name in plan["contenders"]}
     assert planned <= set(contenders.CONTENDERS) and set(contenders.CONTENDERS) == set(figures.COLOURS)
-
-
-def trained(contender: str, rate: float, *values: float, cpu_s: float | None = None) -> dict[str, Any]:
-    curve = [{"epoch": at + 1, "step": at + 1, "perplexity": value} for at, value in enumerate(values)]
-    return {
-        "task": "language-model", "set": "ptb", "model": "lstm", "contender": contender, "seed": 0, "tuned": 300,
-        "epochs": len(values), "max_steps": None, "table_learning_rate": rate, "steps": len(values), "seconds": 60.0,
-        "cpu_s": cpu_s, "stopped": "epochs", "validation": curve, "test": {"perplexity": values[-1]},
-    }  # fmt: skip
-
-
-def test_rows_say_which_loss_they_have_and_whose_rate() -> None:
-    assert trainings.tuning_of(trained("midx-joint-rq-all", 0.4, 9.0), 300)["contender"] == "midx-rq-all"
-    assert trainings.tuning_of(trained("midx-rq-all", 0.4, 9.0), 300)["contender"] == "midx-rq-all"
-    lines = tables.section("table4", [trained("midx-rq", 0.2, 9.0), trained("midx-joint-rq-all", 0.4, 8.0, cpu_s=90.4)])
-    plain = "| MIDX-rq, Eq. (1) (0.2) | 1 | 9.0 |"
-    assert any(line.startswith(plain) and line.endswith("| 1.0 | – |") for line in lines)
-    joint = "| MIDX-rq, learned jointly, both corrected (0.4, that of MIDX-rq, both corrected) | 1 | 8.0 |"
-    assert any(line.startswith(joint) and line.endswith("| 1.0 | 90 |") for line in lines)
-
-
-def test_longer_trainings_show_what_was_reached_on_the_way_and_what_it_cost() -> None:
-    runs = [trained("full", 0.8, 9.0, 8.0, 7.0, cpu_s=300.0), trained("nce-40", 0.8, 9.5, 8.5, 7.5)]
-    lines = tables.section("table4", runs)
-    assert "| full softmax, chunked (0.8) | 9.0 (100) | 8.0 (200) | 7.0 (300) |" in lines
-    assert "| NCE, 40 unigram (0.8) | 9.5 (–) | 8.5 (–) | 7.5 (–) |" in lines
-    assert not any("on the way" in line for line in tables.section("table4", [trained("full", 0.8, 9.0)]))
 
 
 def test_a_large_text_knows_its_most_frequent_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

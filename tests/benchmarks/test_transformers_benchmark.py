@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -36,22 +35,6 @@ GROUP = ("eurlex57k", 100, 50)
 FROZEN = {"tokens": 8}
 
 
-def test_no_training_time_where_vectors_were_another_rows() -> None:
-    runs = [row("frozen", 50.0, 2.0, **FROZEN), row("frozen", 51.0, 1.0, **FROZEN, settings={"threshold": 0.1})]
-    assert [run["train_s"] for run in tables.of_group(runs, GROUP)] == [2.0, None]
-    assert "| – |" in "\n".join(tables.section(runs)) and "| – |" not in "\n".join(tables.section(runs[:1]))
-
-
-def test_an_ensembles_time_is_its_members() -> None:
-    members = [tuned("xr-transformer", 60.0, 10.0 + seed, seed=seed) for seed in (0, 1, 2)]
-    joined = tuned("xr-transformer", 62.0, 0.0, seeds=[0, 1, 2])
-    del joined["seed"], joined["build"]
-    found = next(run for run in tables.of_group([joined, *members], GROUP) if "seeds" in run)
-    assert found["train_s"] == 33.0 and tables.title(found).endswith("3 models")
-    found = next(run for run in tables.of_group([joined, *members[:2]], GROUP) if "seeds" in run)
-    assert found["train_s"] is None
-
-
 def test_goals_compare_what_is_alike() -> None:
     paper = {"negatives": "paper", "combine": "paper", "threshold": 0.05}
     runs = [
@@ -82,58 +65,12 @@ def test_goals_compare_what_is_alike() -> None:
     assert "-1.00 points of P@5 (wanted more: missed) in 2.00 of its training time (wanted at most 1: missed)" in said
 
 
-def test_more_seeds_are_told_of() -> None:
-    one = [row("frozen", 50.0, 1.0, **FROZEN), tuned("xr-transformer", 50.1, 20.0)]
-    assert "seeds" not in "\n".join(tables.goals(one, GROUP))
-    joined = tuned("xr-transformer", 51.0, 0.0, seeds=[0, 1])
-    said = "\n".join(tables.goals([*one, joined], GROUP))
-    assert "2 fine-tuned models together: +1.00 points against one frozen." in said
-    more = [row("frozen", 50.2, 1.0, **FROZEN, seed=1), tuned("xr-transformer", 50.5, 20.0, seed=1)]
-    frozen = row("frozen", 50.4, 0.0, **FROZEN, seeds=[0, 1])
-    said = "\n".join(tables.goals([*one, *more, joined, frozen], GROUP))
-    assert "in the mean of 2 and 2 seeds: +0.20 points." in said
-    assert "2 fine-tuned models together: +1.00 points against one frozen, +0.60 against 2." in said
-
-
-def test_scales_are_the_means_of_seeds(tmp_path: Path) -> None:
-    assert tables.scales(tmp_path) == []
-    runs = [{"0.0": {f"P@{k}": 10.0 * k + seed for k in (1, 3, 5)}} for seed in (0, 1)]
-    book = {"encoder": None, "frozen": False, "preset": "tiny", "rows": 1200, "holdout": 30, "runs": runs}
-    (tmp_path / "dense_scale-tiny.json").write_text(json.dumps(book))
-    text = "\n".join(tables.scales(tmp_path))
-    assert "the bag of words trained, preset tiny" in text and "trained on 1,200 rows; mean of 2 seeds" in text
-    assert "| 0.0 | 10.50/30.50/50.50 |" in text
-
-
-def test_negatives_are_compared_on_seeds_that_both_have(tmp_path: Path) -> None:
-    assert tables.negatives(tmp_path) == []
-    part = {"encoder": "bag", "set": "gutenberg", "rows": 1000, "tests": 100, "tokens": 9, "steps": 30, "beam": 5}
-    layers = [{"coverage": 1.0}, {"coverage": 0.5}]
-    runs = [
-        {**part, "negatives_from": way, "seed": seed, "layers": layers, "build": {"cpu_s": 10.0 + seed},
-         **{f"P@{k}": k + seed for k in (1, 3, 5)}}
-        for way, seeds in (("rankers", (0, 2)), ("network", (0, 2, 7))) for seed in seeds
-    ]  # fmt: skip
-    book = {"machine": {"cpu": "a processor"}, "date": "today", "runs": runs}
-    (tmp_path / "negatives_from.json").write_text(json.dumps(book))
-    text = "\n".join(tables.negatives(tmp_path))
-    row = "| bag | gutenberg, 1,000 texts, 100 test texts | 5 | 30 | {} | 2.00/4.00/6.00 | 11 | 0.500 | 2 |"
-    assert row.format("rankers") in text and row.format("network") in text
-
-
 def test_what_was_not_timed_is_said_so() -> None:
     run = row("frozen", 50.0, 2.0, **FROZEN, settings={"dense_scale": 2.0})
     del run["ms_per_row"], run["p50_ms"]
     (line,) = [line for line in tables.section([run]) if line.startswith("| XR-Linear on [TF-IDF")]
     assert line.endswith("| – | – | – | 3 |") and "dense_scale=2.0" in line
     assert "ms" not in tables.main_figure(run)
-
-
-def test_parts_have_tables_of_their_own() -> None:
-    whole = row("xr-linear", 60.0, 1.0)
-    del whole["rows"], whole["tests"]
-    text = "\n".join(tables.section([row("xr-linear", 50.0, 1.0), whole]))
-    assert text.index("### eurlex57k, all texts") < text.index("### eurlex57k, 100 training texts and 50 test texts")
 
 
 def test_rows_are_found_again_and_quick_ones_are_apart() -> None:

@@ -71,17 +71,6 @@ def test_of_one_column_row_and_element_are_the_same() -> None:
     torch.testing.assert_close(found, trained(elements, RowwiseAdagrad([elements], elementwise=True), given))
 
 
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-@pytest.mark.parametrize("elementwise", [False, True])
-def test_half_precision_tables_keep_single_sums(dtype: torch.dtype, elementwise: bool) -> None:
-    parameter = nn.Parameter(torch.ones(6, 4, dtype=dtype))
-    optimizer = RowwiseAdagrad([parameter], elementwise=elementwise)
-    given = [(g.to_dense() * 1e-4).to(dtype).to_sparse(1) for g in gradients((6, 4), 3)]
-    found = trained(parameter, optimizer, given)
-    assert optimizer.state[parameter]["sum"].dtype == torch.float32
-    assert torch.isfinite(found).all() and (found != 1).any()
-
-
 def test_state_dict_goes_on_where_it_stopped() -> None:
     given = gradients((6, 4), 6)
     parameter = nn.Parameter(torch.ones(6, 4, dtype=torch.float64))
@@ -155,43 +144,6 @@ def test_adam_on_the_class_table_is_warned_of_once(kind: type) -> None:
         assert check_optimizer(torch.optim.Adagrad([table]), table)
         assert check_optimizer(torch.optim.SGD([table], lr=0.1), table)
         assert check_optimizer(RowwiseAdagrad([table]), table)
-
-
-def distance(kind: type, every: int, steps: int = 300) -> float:
-    """How far a row moves with a gradient of ``every`` in each ``every``-th step, which has the mean 1."""
-    table = nn.Parameter(torch.zeros(1, 4))
-    optimizer = kind([table], lr=0.01)
-    nothing = torch.sparse_coo_tensor(torch.empty(1, 0, dtype=torch.int64), torch.empty(0, 4), (1, 4))
-    for step in range(1, steps + 1):
-        drawn = torch.full((1, 4), float(every)).to_sparse(1)
-        gradient = drawn if step % every == 0 else nothing
-        table.grad = gradient.to_dense() if kind is torch.optim.Adam else gradient
-        optimizer.step()
-    return -float(table.detach()[0, 0])
-
-
-def test_adam_loses_the_weight_of_rare_draws() -> None:
-    """A mean gradient of 1 either way: SGD moves both rows alike, SparseAdam the rare one hardly."""
-    shares = {kind: distance(kind, 50) / distance(kind, 1) for kind in (torch.optim.SGD, torch.optim.SparseAdam)}
-    assert shares[torch.optim.SGD] == pytest.approx(1, rel=1e-3)
-    assert shares[torch.optim.SparseAdam] < 0.1
-    assert distance(torch.optim.Adam, 50) / distance(torch.optim.Adam, 1) < 0.2
-
-
-def spread(kind: type, steps: int) -> float:
-    """How far rows stray whose gradients have the mean zero."""
-    random = torch.Generator().manual_seed(0)
-    table = nn.Parameter(torch.zeros(200, 1))
-    optimizer = kind([table], lr=0.01)
-    for _ in range(steps):
-        table.grad = torch.randn(200, 1, generator=random)
-        optimizer.step()
-    return float(table.detach().std())
-
-
-def test_adam_keeps_the_noise_of_the_draws_and_adagrad_averages_it_out() -> None:
-    assert spread(torch.optim.Adam, 480) > 3 * spread(torch.optim.Adam, 30)
-    assert spread(RowwiseAdagrad, 480) < 1.5 * spread(RowwiseAdagrad, 30)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])

@@ -9,7 +9,6 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -110,47 +109,3 @@ def reconstruct(codebooks: list[Array], codes: Ids, quantizer: str) -> Array:
     """Each class's codewords put together: side by side for product quantisation, summed for residual."""
     chosen = [book[codes[:, at]] for at, book in enumerate(codebooks)]
     return np.concatenate(chosen, axis=1) if quantizer == "pq" else np.asarray(sum(chosen))
-
-
-def full_gradient(query: Array, classes: Array, target: int) -> Array:
-    """Of the cross-entropy, with respect to the query."""
-    return np.asarray(softmax(classes @ query) @ classes - classes[target])
-
-
-def sampled_gradient(query: Array, classes: Array, target: int, drawn: Ids, log_q: Array, hits: str) -> Array:
-    """Of the sampled loss with Eq. (1)'s logits, with respect to the query, for one set of draws.
-
-    A draw of the target is skipped (``hits="remove"``), counts as another target (``"paper"``), or is a draw like
-    any other (``"keep"``).
-    """
-    rows, logits = [classes[target]], [classes[target] @ query]
-    for label, chance in zip(drawn.tolist(), log_q.tolist(), strict=True):
-        if label != target or hits == "keep":
-            rows.append(classes[label])
-            logits.append(classes[label] @ query - math.log(len(drawn)) - chance)
-        elif hits == "paper":
-            rows.append(classes[label])
-            logits.append(classes[label] @ query)
-    return np.asarray(softmax(np.array(logits)) @ np.array(rows) - classes[target])
-
-
-def expected_gradient(query: Array, classes: Array, target: int, q: Array, n_samples: int, hits: str) -> Array:
-    """The mean of :func:`sampled_gradient` over every possible set of draws: n_classes ** n_samples of them."""
-    total = np.zeros_like(query)
-    for drawn in itertools.product(range(len(classes)), repeat=n_samples):
-        ids = np.array(drawn)
-        log_q = np.log(q[ids])
-        total += math.exp(log_q.sum()) * sampled_gradient(query, classes, target, ids, log_q, hits)
-    return total
-
-
-def bias_bound(p: Array, q: Array, n_samples: int, steepest: float) -> float:
-    """Theorem 6: U min{2, sqrt((d₂(P‖Q) − 1)/(M + 1))}; U bounds the length of the logits' gradients."""
-    return steepest * min(2.0, math.sqrt(max(float(d2(p, q)) - 1, 0.0) / (n_samples + 1)))
-
-
-def unbiased_length(gaps: Any) -> float:
-    """The length of the mean of independent rows, its own noise taken off: the root of two halves' inner product."""
-    half = len(gaps) // 2
-    product = float(gaps[:half].mean(axis=0) @ gaps[half:].mean(axis=0))
-    return math.sqrt(max(product, 0.0))

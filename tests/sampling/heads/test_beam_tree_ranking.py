@@ -22,8 +22,6 @@ from sylvan.indexing import balanced_tree
 from sylvan.matching.class_beam import ClassWeights, rank_classes
 from sylvan.sampling import BeamTreeHead, FullSoftmaxLoss, Softmax, Uniform, Unigram
 
-IGNORED = -100
-
 
 @settings(deadline=None, max_examples=30)
 @given(st.integers(1, 60), st.integers(1, 4), st.integers(0, 10_000), st.integers(1, 12), st.integers(1, 12))

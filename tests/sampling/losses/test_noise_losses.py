@@ -166,36 +166,6 @@ def test_the_batch_may_be_the_sampler(kind: Any) -> None:
     assert found == pytest.approx(sum(expected) / BATCH, rel=1e-6)
 
 
-def test_nce_finds_normalised_log_probabilities() -> None:
-    """With every class drawn in proportion, descent on the exact expectation ends at ln p (self-normalisation)."""
-    p = torch.tensor([0.5, 0.3, 0.15, 0.05], dtype=torch.float64)
-    q = torch.tensor([0.25, 0.25, 0.4, 0.1], dtype=torch.float64)
-    k, log_z = 3, 0.7
-    scores = torch.zeros(4, dtype=torch.float64, requires_grad=True)
-    optimizer = torch.optim.LBFGS([scores], max_iter=200, tolerance_grad=1e-12, tolerance_change=1e-15)
-
-    def expected() -> Tensor:
-        correction = scores - log_z - torch.log(k * q)
-        value = -(p * torch.nn.functional.logsigmoid(correction)).sum()
-        return value - k * (q * torch.nn.functional.logsigmoid(-correction)).sum()
-
-    def closure() -> Tensor:
-        optimizer.zero_grad()
-        value = expected()
-        value.backward()
-        return value
-
-    optimizer.step(closure)
-    assert torch.allclose(scores.detach() - log_z, p.log(), atol=1e-6)
-    # The loss's own mean over many queries estimates that expectation at the optimum.
-    torch.manual_seed(0)
-    many = 50_000
-    loss = NCELoss(Unigram(4, q), k, log_normalizer=log_z)
-    targets = torch.multinomial(p, many, replacement=True)
-    got = loss(torch.ones(many, 1, dtype=torch.float64), scores.detach().unsqueeze(1), targets)
-    assert float(got) == pytest.approx(float(expected().detach()), rel=1e-2)
-
-
 def test_nce_learns_its_normaliser() -> None:
     torch.manual_seed(0)
     loss = NCELoss(Uniform(8), 4, learn_normalizer=True)

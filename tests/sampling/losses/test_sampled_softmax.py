@@ -3,9 +3,6 @@ tests/reference/test_softmax_losses.py, and what every loss does in test_every_l
 
 from __future__ import annotations
 
-import math
-from typing import Any
-
 import pytest
 import torch
 import torch.nn.functional as F
@@ -31,15 +28,6 @@ def problem(dtype: torch.dtype = torch.float64) -> tuple[Tensor, nn.Parameter, n
     return queries, table, bias, torch.randn(CLASSES, generator=random, dtype=torch.float64).softmax(0)
 
 
-OPTIONS: dict[str, dict[str, Any]] = {
-    "all": {},
-    "paper": {"correction": "drawn", "accidental": "paper"},
-    "keep": {"correction": "drawn", "accidental": "keep"},
-    "remove": {"correction": "drawn"},
-    "corrected": {"correction": "others"},
-}
-
-
 TARGETS = {
     "one": torch.tensor([3, 0, 7, 3]),
     "several": torch.tensor([[3, 1, IGNORED], [IGNORED, 0, IGNORED], [7, 8, 2], [5, IGNORED, 3]]),
@@ -54,21 +42,6 @@ def test_the_sampler_hears_of_the_positives() -> None:
     assert sampler.observed is not None and sorted(sampler.observed.tolist()) == [0, 1, 2, 3, 3, 5, 7, 8]
 
 
-@pytest.mark.parametrize("options", [OPTIONS["remove"], OPTIONS["corrected"]])
-def test_many_draws_come_to_the_full_softmax(options: dict[str, Any]) -> None:
-    """With as many draws as classes and 2,000 batches' mean, the sum's mean is the softmax's denominator."""
-    queries, table, bias, q = problem()
-    targets = TARGETS["one"]
-    loss = SampledSoftmaxLoss(Given(q), CLASSES, reduction="none", **options)
-    torch.manual_seed(1)
-    repeats = 5_000
-    values = loss(queries.repeat(repeats, 1), table, targets.repeat(repeats), bias).view(repeats, 4)
-    scores = queries @ table.t() + bias
-    own = scores.gather(1, targets[:, None]).squeeze(1)
-    sums = (values + own).exp().mean(dim=0)
-    torch.testing.assert_close(sums, scores.exp().sum(dim=1), rtol=0.03, atol=0)
-
-
 @pytest.mark.parametrize("shared", [False, True])
 @pytest.mark.parametrize("certain", [False, True])
 def test_corrected_when_every_draw_is_the_positive(shared: bool, certain: bool) -> None:
@@ -80,52 +53,6 @@ def test_corrected_when_every_draw_is_the_positive(shared: bool, certain: bool) 
     value.backward()
     assert value.item() == 0.0
     assert table.grad is not None and torch.isfinite(table.grad.to_dense()).all()
-
-
-def test_corrected_has_the_gradient_of_the_weighted_contrast() -> None:
-    """What the docstring's notes derive: the gradient of the form with a constant weight."""
-    queries, table, bias, q = problem()
-    targets = TARGETS["one"]
-    loss = SampledSoftmaxLoss(Scripted(q, DRAWS), 5, correction="others", reduction="sum")
-    ours = torch.autograd.grad(loss(queries, table, targets, bias), [queries, table, bias])
-    total = torch.zeros((), dtype=torch.float64)
-    for i, label in enumerate(targets.tolist()):
-        scores = table @ queries[i] + bias
-        others = [k for k in DRAWS[i].tolist() if k != label]
-        if not others:
-            continue
-        share = 1 - float(q[label])
-        corrected = torch.stack([scores[k] - math.log(len(others) * float(q[k]) / share) for k in others])
-        wrong = 1 - (scores[label].exp() / (scores[label].exp() + corrected.exp().sum())).detach()
-        total = total + wrong * (corrected.logsumexp(0) - scores[label])
-    theirs = torch.autograd.grad(total, [queries, table, bias])
-    for mine, other in zip(ours, theirs, strict=True):
-        torch.testing.assert_close(mine.to_dense(), other, atol=1e-6, rtol=1e-6)
-
-
-def mean_gradient(q: Tensor, scores: Tensor, label: int, n_samples: int, **options: Any) -> Tensor:
-    """Mean over many draws of the gradient wrt one query's scores: the query is 1, the table the scores."""
-    repeats = 40_000
-    table = nn.Parameter(scores.view(-1, 1))
-    loss = SampledSoftmaxLoss(Given(q), n_samples, **options)
-    torch.manual_seed(5)
-    loss(torch.ones(repeats, 1, dtype=torch.float64), table, torch.full((repeats,), label)).backward()
-    assert table.grad is not None
-    return table.grad.to_dense().squeeze(1)
-
-
-def test_corrected_comes_nearest_to_the_full_gradient() -> None:
-    """A positive that is drawn often: other rules count it too much, or scale the rest by chance."""
-    scores = torch.randn(CLASSES, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
-    scores[4] = 2.0
-    q = torch.full((CLASSES,), 0.5 / (CLASSES - 1), dtype=torch.float64)
-    q[4] = 0.5
-    full = scores.softmax(0) - F.one_hot(torch.tensor(4), CLASSES)
-    every = {name: options for name, options in OPTIONS.items() if name != "all"}
-    bias = {name: float((mean_gradient(q, scores, 4, 8, **options) - full).norm()) for name, options in every.items()}
-    assert bias["corrected"] < 0.5 * bias["paper"], bias
-    assert bias["corrected"] < 0.5 * bias["keep"], bias
-    assert bias["corrected"] < 0.8 * bias["remove"], bias
 
 
 @pytest.mark.parametrize("kind", ["one", "several"])

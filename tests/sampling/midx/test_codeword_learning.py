@@ -91,17 +91,6 @@ def test_learning_goes_on_from_refresh_to_refresh() -> None:
     assert found[-1] < 0.97 * found[0]
 
 
-@pytest.mark.parametrize("value", [torch.nan, torch.inf, 1e30])
-def test_queries_that_are_no_numbers_spoil_nothing(value: float) -> None:
-    sampler, table, queries = made(learnable=True)
-    sampler.refresh(table)
-    spoilt = queries[:20].clone()
-    spoilt[::2] = value
-    sampler.sample(spoilt, 2)
-    sampler.refresh(table)
-    assert torch.isfinite(sampler.log_prob(queries, torch.arange(300))).all()
-
-
 def joint_by_loops(
     words: list[np.ndarray], rows: np.ndarray, zs: np.ndarray, quantizer: str, reconstruction_weight: float
 ) -> float:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 import pytest
 import torch
@@ -11,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sampling.suite import chi_square
 
-from sylvan.errors import DataError, NotFittedError, ParameterError
+from sylvan.errors import DataError, ParameterError
 from sylvan.indexing.codebooks import reconstruct
-from sylvan.sampling import MIDX, ExactMIDX, StaleSamplerWarning
+from sylvan.sampling import MIDX, ExactMIDX
 from sylvan.sampling.tensors import invert
 
 
@@ -192,20 +190,6 @@ def test_coins_never_fall_on_an_empty_part_or_off_the_end() -> None:
     assert torch.all((rest >= 0) & (rest < 1))
 
 
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_low_precision_and_autocast(dtype: torch.dtype) -> None:
-    torch.manual_seed(9)
-    table, queries = torch.randn(100, 8).to(dtype), torch.randn(6, 8).to(dtype)
-    sampler = ready(MIDX, table, n_codewords=4)
-    expected = naive_log_q(sampler, queries)
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        draw = sampler.sample(queries, 10)
-        shared = sampler.sample(queries, 10, shared=True)
-        again = sampler.shared_log_prob(queries, shared.ids)
-    np.testing.assert_allclose(draw.log_q.numpy(), np.take_along_axis(expected, draw.ids.numpy(), 1), atol=2e-5)
-    torch.testing.assert_close(shared.log_q, again)
-
-
 def test_class_weights_bring_heavy_classes_closer_to_the_softmax() -> None:
     torch.manual_seed(10)
     weights = torch.ones(2000)
@@ -254,16 +238,8 @@ def test_wrong_parameters(parameters: dict[str, object], sentence: str) -> None:
 def test_wrong_weights_and_calls() -> None:
     with pytest.raises(DataError, match="'class_weights' of MIDX"):
         MIDX(10, 4, class_weights=[1, 2])
-    sampler = MIDX(10, 4, n_codewords=2, stale_after=1)
-    with pytest.raises(NotFittedError, match="never seen"):
-        sampler.sample(torch.randn(2, 4), 3)
-    sampler.refresh(torch.randn(10, 4))
+    sampler = ready(MIDX, torch.randn(10, 4), n_codewords=2)
     with pytest.raises(DataError, match=r"must be in \[0, 10\)"):
         sampler.shared_log_prob(torch.randn(2, 4), torch.tensor([10]))
     with pytest.raises(DataError, match=r"must have the shape \(m,\)"):
         sampler.shared_log_prob(torch.randn(2, 4), torch.tensor([[1, 2]]))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        sampler.sample(torch.randn(2, 4), 3)
-    with pytest.warns(StaleSamplerWarning):
-        sampler.sample(torch.randn(2, 4), 3)

@@ -1,6 +1,6 @@
 """The distributions of the MIDX paper, compared with the samplers (numbers of equations and theorems are the paper's).
 
-The exact values are in ``theory_reference.py``; the gradients are in ``test_gradient_bias.py``.
+The exact values are in ``theory_reference.py``; the gradients are in ``losses/test_bias_theorems.py``.
 """
 
 from __future__ import annotations

@@ -142,8 +142,9 @@ def test_own_scores_far_below_weigh_next_to_nothing_but_something() -> None:
 
 
 @pytest.mark.parametrize("spoilt", [torch.nan, torch.inf, 1e30])
-def test_queries_that_are_no_numbers_spoil_nothing(spoilt: float) -> None:
-    sampler = made()
+@pytest.mark.parametrize("parameters", [{}, {"query_aware": False, "learnable": True}])
+def test_queries_that_are_no_numbers_spoil_nothing(parameters: dict[str, bool], spoilt: float) -> None:
+    sampler = made(**parameters)
     queries = asked().clone()
     queries[::2] = spoilt
     sampler.sample(queries[:40], 2)

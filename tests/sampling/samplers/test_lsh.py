@@ -88,17 +88,6 @@ def test_without_a_uniform_share_some_classes_are_never_drawn() -> None:
     assert bool(all_log_probs(made(LSH, 300, 16)[0], queries).isfinite().all())
 
 
-def test_collisions_fall_with_the_angle() -> None:
-    """Over many tables a class at a given angle shares the bucket as often as the formula says."""
-    angles = torch.tensor([0.2, 1.0, 2.0])
-    table = torch.stack([angles.cos(), angles.sin()], dim=1) * torch.tensor([[1.0], [7.0], [0.1]])
-    sampler = LSH(3, 2, n_tables=4000, n_bits=2, seed=1)
-    sampler.refresh(table)
-    codes, _, _ = sampler._buckets(torch.tensor([[2.0, 0.0]]))
-    shared = (sampler.codes == codes.view(-1, 1)).double().mean(dim=0)
-    np.testing.assert_allclose(shared, (1 - angles / np.pi) ** 2, atol=0.03)
-
-
 def test_augmented_collisions_fall_with_the_inner_product() -> None:
     """Two classes in the query's own direction: with the added dimension the longer one collides more."""
     table = torch.tensor([[1.0, 0.0], [0.2, 0.0], [0.0, 1.0]])
