@@ -14,6 +14,7 @@ import pytest
 pytest.importorskip("torch")
 
 import torch
+from kit.bits import bits
 
 import sylvan
 from sylvan import TextModel, TfidfVectorizer, XRLinear
@@ -82,9 +83,8 @@ def found(model: TextModel, labels: list[str]) -> int:
     return sum(name in names for name, names in zip(labels, top.names, strict=True))
 
 
-def answers(model: TextModel) -> bytes:
-    top = model.rank([*TEXTS[:20], *(f"word{number}" for number in range(50, 60)), "", "unheard of"], k=12)
-    return top.labels.tobytes() + top.scores.tobytes()
+def answers(model: TextModel) -> Any:
+    return bits(model.rank([*TEXTS[:20], *(f"word{number}" for number in range(50, 60)), "", "unheard of"], k=12))
 
 
 def test_labels_are_found_whose_words_no_row_has(bare: TextModel) -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import copy
 import pickle
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pytest
+from kit.bits import bits, same_bits
 
 import sylvan
 from sylvan import BeamTreeClassifier, Ensemble, NeighborRanker, TextModel, XRLinear, data
@@ -42,35 +44,29 @@ def fitted(keep_rows: bool = True, described: Any = DESCRIBED, n_jobs: int = 1) 
     return TextModel(model=ranker).set_params(vectorizer__n_jobs=n_jobs).fit(TEXTS, LABELS, label_texts=described)
 
 
-@pytest.fixture(scope="module")
-def _kept() -> TextModel:
-    return fitted()
-
-
-@pytest.fixture(scope="module")
-def _bare() -> TextModel:
-    return fitted(keep_rows=False)
+@cache
+def trained(keep_rows: bool) -> TextModel:
+    return fitted(keep_rows)
 
 
 @pytest.fixture
-def kept(_kept: TextModel) -> TextModel:
+def kept() -> TextModel:
     """A model that keeps its rows."""
-    return copy.copy(_kept)
+    return copy.copy(trained(True))
 
 
 @pytest.fixture
-def bare(_bare: TextModel) -> TextModel:
+def bare() -> TextModel:
     """A model that keeps no rows."""
-    return copy.copy(_bare)
+    return copy.copy(trained(False))
 
 
 def names_of(model: TextModel) -> list[str]:
     return [model.vocabulary_[label] for label in model.unlearned_labels_.tolist()]
 
 
-def answers(model: TextModel, asked: list[str] | None = None) -> bytes:
-    top = model.rank([*TEXTS[:20], *DESCRIBED.values(), "", "unheard"] if asked is None else asked, k=12)
-    return top.labels.tobytes() + top.scores.tobytes()
+def answers(model: TextModel) -> Any:
+    return bits(model.rank([*TEXTS[:20], *DESCRIBED.values(), "", "unheard"], k=12))
 
 
 def place(model: TextModel, text: str, name: str, k: int = 40) -> int:
@@ -99,13 +95,6 @@ def learned_from(model: TextModel, texts: list[str], labels: list[list[str]]) ->
     features = model.vectorizer.transform_rows(texts)
     truth = sylvan.arrays.validate.labels(Y)._replace(shape=(len(texts), model.n_labels_))
     return known.learned_from(features, truth, None, judged_rows(len(texts), None), None, 1)
-
-
-def same_texts(one: LabelTexts, other: LabelTexts) -> None:
-    a, b = one.to_state().arrays, other.to_state().arrays
-    assert a.keys() == b.keys()
-    for name in a:
-        np.testing.assert_array_equal(a[name], b[name], err_msg=name)
 
 
 class TestFit:
@@ -188,7 +177,7 @@ class TestFit:
         assert len(asked) == 1 and len(asked[0]) > 0 and max(asked[0]) < len(texts)
 
     def test_any_number_of_threads_gives_the_same_bits(self, kept: TextModel) -> None:
-        same_texts(texts_of(fitted(n_jobs=3)), texts_of(kept))
+        same_bits(texts_of(fitted(n_jobs=3)), texts_of(kept))
         assert answers(fitted(n_jobs=3)) == answers(kept)
 
     @pytest.mark.parametrize(
@@ -227,7 +216,7 @@ class TestAnswers:
         proba = kept.predict_proba([asked], k=5)
         assert proba.shape == (1, N_LABELS) and proba[0, label] == top.scores[0, at]
         same = kept.probabilities(top)
-        assert same.labels.tobytes() + same.scores.tobytes() == top.labels.tobytes() + top.scores.tobytes()
+        same_bits(same, top)
         assert kept.predict([asked], k=5)[0, label] == 1
         assert kept.predict([asked], threshold=float(top.scores[0, at]) * 0.9)[0, label] == 1
         assert "L33" in kept.choose([asked], expected="f1", allowed=UNLEARNED).names[0]
@@ -282,7 +271,7 @@ class TestFiles:
         kept.save(tmp_path / "m")
         again = sylvan.load(tmp_path / "m", mmap=mmap)
         for other in (again, copy.deepcopy(kept), pickle.loads(pickle.dumps(kept))):
-            same_texts(texts_of(other), texts_of(kept))
+            same_bits(texts_of(other), texts_of(kept))
             assert names_of(other) == UNLEARNED and answers(other) == answers(kept)
         again.update(label_texts={"L40": "word01 word07 word09"}).save(tmp_path / "m")
         assert answers(sylvan.load(tmp_path / "m")) == answers(again)
@@ -347,7 +336,7 @@ class TestUpdate:
         ids = kept.model.training_rows_.ids  # type: ignore[attr-defined]
         assert ids.tolist() == list(range(N_ROWS + N_LABELS + 5)) and row_of(kept, "Air") >= N_ROWS + N_LABELS + 2
         labels = [*LABELS, ["Both"], ["Rails"]]
-        same_texts(texts_of(kept), learned_from(kept, [*TEXTS, *["engine"] * 2], labels))
+        same_bits(texts_of(kept), learned_from(kept, [*TEXTS, *["engine"] * 2], labels))
 
     def test_new_labels_where_no_rows_are_kept(self, bare: TextModel) -> None:
         bare.update(label_texts={"Steam": "word01 word07 word09"})
@@ -394,7 +383,7 @@ class TestUpdate:
         kept.update(forget=forgotten)
         rows = [row for row in range(N_ROWS) if row not in forgotten]
         left = learned_from(kept, [TEXTS[row] for row in rows], [LABELS[row] for row in rows])
-        same_texts(texts_of(kept), left)
+        same_bits(texts_of(kept), left)
         assert names_of(kept) == UNLEARNED
 
     def test_nothing_of_words_is_known_where_rows_that_were_not_kept_are_forgotten(self, bare: TextModel) -> None:

@@ -33,7 +33,7 @@ def test_a_limit_changes_no_bit(settings: str, tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(checkpointed, "private_bytes", lambda _: taken)
     monkeypatch.setattr(checkpointed, "LEAST_BLOCK", 2000)
     monkeypatch.setattr(linear, "LEAST_COST", 1)
-    for n_jobs, free in ((1, 10**5), (3, 10**5), (2, 10**9)):
+    for n_jobs, free in ((3, 10**5), (2, 10**9)):
         model = XRLinear(**SETTINGS[settings], n_jobs=n_jobs).fit(X, Y, memory_limit=taken + free)
         assert outcome(model) == expected
     limited = XRLinear(**SETTINGS[settings]).fit(X, Y, memory_limit=taken + 10**5, checkpoint=tmp_path / "work")

@@ -152,6 +152,15 @@ def test_ids_of_rows_are_given_once(tmp_path: Path) -> None:
     assert model.row_ids_.tolist() == [*range(1, 41), 44, 45, 46]
 
 
+def test_answers_that_calibrate_come_and_go_with_their_rows() -> None:
+    model = XRLinear(keep_rows=True, **{**EXACT, "calibration": "isotonic", "tolerance": 0.1}).fit(*made(0, 150))
+    held_out = model.training_rows_.held_out.ids.tolist()
+    model.update(NEW_X, NEW_Y, forget=held_out[:2])
+    assert model.training_rows_.held_out.ids.tolist() == [*held_out[2:], 150, 151, 152]
+    model.update(forget=[151])
+    assert model.training_rows_.held_out.ids.tolist() == [*held_out[2:], 150, 152]
+
+
 ODD = 0.71828  # in no other row
 
 
