@@ -41,33 +41,6 @@ def numbers(path: Path, n: int) -> list[int]:
     return [int(word) for word in path.read_text().split()]
 
 
-@shown
-def test_what_a_test_leaves_is_ended_and_what_got_away_is_named(tmp_path: Path) -> None:
-    """Its own group ends with the test, without a word; what has left the group is found by its mark."""
-    text = f"""
-import os, sys
-from pathlib import Path
-from child_processes import forked, start
-from waiting import alive, until
-
-def test_starts() -> None:
-    process = start([sys.executable, "-c", {FAMILY!r}], stdout=-1, encoding="utf-8")
-    child = forked(lambda: __import__("time").sleep(10**6))
-    Path({str(tmp_path / "pids")!r}).write_text(f"{{process.pid}} {{child}} " + process.stdout.readline())
-
-def test_has_ended() -> None:
-    leader, fork, there, away = map(int, Path({str(tmp_path / "pids")!r}).read_text().split())
-    assert [alive(pid) for pid in (leader, fork, away)] == [False, False, True]
-    until(lambda: not alive(there), "it lives on")
-"""
-    done = run(pytest_command(tmp_path, text), env=environment(TESTS, SYLVAN_TESTS_LEFTOVERS="1"))
-    away = numbers(tmp_path / "pids", 4)[3]
-    assert done.returncode == 1 and "2 passed, 1 error" in done.stdout, done.stdout
-    assert "should have ended with their tests" in done.stdout, done.stdout
-    assert f"process {away}, started in test_inner.py::test_starts (call): " in done.stdout, done.stdout
-    until(lambda: not alive(away), "it is named, and lives on")
-
-
 @posix
 @shown
 def test_what_a_killed_pytest_leaves_is_ended(tmp_path: Path) -> None:
@@ -104,10 +77,11 @@ def test_what_a_process_wrote_before_it_went_is_read() -> None:
     guard.stdin.close()
 
 
-INHERITS = """
+INNER = """
 import json, os, signal, sys
-from child_processes import python
-from waiting import alive
+from pathlib import Path
+from child_processes import forked, python, start
+from waiting import alive, until
 
 SHOWS = '''
 import json, os, signal
@@ -135,21 +109,40 @@ def test_ctrl_c_of_this_process() -> None:
 
 def test_others_are_still_ignored_here() -> None:
     os.kill(os.getpid(), signal.SIGHUP)  # nohup's wish
+
+def test_starts() -> None:
+    process = start([sys.executable, "-c", FAMILY], stdout=-1, encoding="utf-8")
+    child = forked(lambda: __import__("time").sleep(10**6))
+    Path(os.environ["PIDS"]).write_text(f"{process.pid} {child} " + process.stdout.readline())
+
+def test_has_ended() -> None:
+    leader, fork, there, away = map(int, Path(os.environ["PIDS"]).read_text().split())
+    assert [alive(pid) for pid in (leader, fork, away)] == [False, False, True]
+    until(lambda: not alive(there), "it lives on")
 """
 
 
 @posix
-def test_children_begin_alike_whatever_pytest_inherits(tmp_path: Path) -> None:
-    """From a script in the background, under nohup, without a home or a language, with colours and proxies."""
+@shown
+def test_children_begin_alike_and_end_whatever_pytest_inherits(tmp_path: Path) -> None:
+    """From a script in the background, under nohup, without a home or a language, with colours and proxies.
+
+    What a test starts ends with it, without a word; what has left its group is found by its mark, and named.
+    """
     script = "umask 077; trap '' INT TERM HUP QUIT CHLD USR1 ALRM; exec \"$@\" <&-"
     strange = {
         "COLUMNS": "20", "NO_COLOR": "1", "FORCE_COLOR": "1", "PYTHONWARNINGS": "ignore", "http_proxy": "http://no:1",
         "OMP_NUM_THREADS": "7", "LANGUAGE": "de", "LC_ALL": "C", "RANK": "3", "HOME": str(tmp_path / "none"),
+        "PIDS": str(tmp_path / "pids"), "SYLVAN_TESTS_LEFTOVERS": "1",
     }  # fmt: skip
     env = {name: value for name, value in environment(TESTS, **strange).items() if name != "TERM"}
-    words = pytest_command(tmp_path, INHERITS)
+    words = pytest_command(tmp_path, f"FAMILY = {FAMILY!r}\n{INNER}")
     done = run(["bash", "-c", script, "bash", *words], env=env)
-    assert done.returncode == 0 and "3 passed" in done.stdout, done.stdout + done.stderr
+    away = numbers(tmp_path / "pids", 4)[3]
+    assert done.returncode == 1 and "5 passed, 1 error" in done.stdout, done.stdout + done.stderr
+    assert "should have ended with their tests" in done.stdout, done.stdout
+    assert f"process {away}, started in test_inner.py::test_starts (call): " in done.stdout, done.stdout
+    until(lambda: not alive(away), "it is named, and lives on")
 
 
 @posix

@@ -22,6 +22,12 @@ from sylvan.tune.workbench import Workbench
 pytest.importorskip("optuna")
 
 
+@pytest.fixture(autouse=True)
+def no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reports without figures, as where matplotlib is missing: tests of the search look at them."""
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+
+
 @pytest.fixture(scope="module")
 def books(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Titles, authors and subjects."""

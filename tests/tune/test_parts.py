@@ -216,7 +216,7 @@ def test_variations_are_near_and_points_of_the_space(texts: bool) -> None:
     changed = set()
     for start in space.starts():
         point = space.point(start)
-        for seed in range(80):
+        for seed in range(40):
             varied = space.varied(point, np.random.default_rng(seed))
             differing = {name for name in point if varied[name] != point[name]}
             assert varied.keys() == point.keys() and 1 <= len(differing) <= 2

@@ -88,7 +88,7 @@ def test_scores_are_those_of_the_holdout(rows: Any) -> None:
 
 @pytest.mark.parametrize("metric", ["PSP@3", "macro-recall@2", "F1", "F1@2"])
 def test_every_kind_of_metric(rows: Any, metric: str) -> None:
-    result = tuned(rows, max_trials=2, metric=metric)
+    result = tuned(rows, max_trials=1, metric=metric)
     assert result.metric == metric and 0 < (result.best.score or 0) <= 1
 
 
@@ -145,10 +145,10 @@ def test_features_and_trees_are_made_once(rows: Any, monkeypatch: pytest.MonkeyP
 
 def test_a_size_is_held_by_the_final_model(tmp_path: Path) -> None:
     sample = sylvan.data.load_sample().train
-    rows = sample.texts[:800], sample.labels[:800]
+    rows = sample.texts[:250], sample.labels[:250]
     default = tuned(rows, max_trials=1).best
-    limit = int(0.5 * (default.n_bytes or 0))
-    small = tuned(rows, max_size=limit, max_trials=16)
+    limit = int(0.35 * (default.n_bytes or 0))
+    small = tuned(rows, max_size=limit, max_trials=5)
     assert small.pruned_to == limit
     assert f"# sylvan compress DIR --output SMALL_DIR --max-size {limit}" in small.to_toml()
     assert "the default within the size" in small.summary()
