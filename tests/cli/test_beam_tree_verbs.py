@@ -12,8 +12,6 @@ from kit.topics import WORDS, write_topics
 
 import sylvan
 from sylvan import LabelTree, data
-from sylvan.models.beam_tree import training
-from sylvan.runtime import checkpointed
 
 
 @pytest.fixture(scope="module")
@@ -84,28 +82,3 @@ def test_a_plan(call: Any, folder: Path, tmp_path: Path) -> None:
     (tmp_path / "run.toml").write_text('[parameters]\nlearning_rate = "auto"\ntree = "kmeans"\n')
     words = ("train", "beam-tree", str(folder / "train.jsonl"), "--model", str(tmp_path / "m"))
     assert call(*words, "--config", str(tmp_path / "run.toml"), "--force").code == 0
-
-
-def test_going_on_from_a_checkpoint(
-    call: Any, folder: Path, saved: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(checkpointed, "SECONDS", 0.0)
-    words = ("train", "beam-tree", str(folder / "train.jsonl"), "--seed", "3", "--set", "branching=3", "--model")
-    train_pass, done = training.train_pass, []
-
-    def stopping(*given: Any) -> Any:
-        done.append(train_pass(*given))
-        if len(done) == 4:
-            raise KeyboardInterrupt
-        return done[-1]
-
-    monkeypatch.setattr(training, "train_pass", stopping)
-    outcome = call(*words, str(tmp_path / "m"))
-    assert outcome.code == 1 and "the same command with --resume goes on from there" in outcome.err, outcome.err
-    outcome = call(*words, str(tmp_path / "m"))
-    assert outcome.code != 0 and "An interrupted training lies in" in outcome.err
-    outcome = call(*words, str(tmp_path / "m"), "--resume")
-    assert outcome.code == 0 and len(done) == 4 + 10 - 3, outcome.err
-    assert not (tmp_path / "m.training").exists()
-    again, whole = sylvan.load(tmp_path / "m").model, sylvan.load(saved).model
-    assert again.weights_.weights.tobytes() == whole.weights_.weights.tobytes()

@@ -179,6 +179,11 @@ class Server:
         return sorted(pid for pid in descendants(self.process.pid) if "multiprocessing.spawn" in command(pid))
 
     @property
+    def shared_folders(self) -> set[str]:
+        """Where workers count together."""
+        return {folder for pid in self.workers if (folder := shared_folder(pid))}
+
+    @property
     def memory(self) -> int:
         """Bytes that it and its workers hold, files that are mapped left out."""
         return sum(anonymous_bytes(pid) for pid in [self.process.pid, *self.workers])
@@ -226,7 +231,7 @@ def serving(
             wait_ready(server)
         yield server
     finally:
-        counted = {folder for pid in server.workers if (folder := shared_folder(pid))}
+        counted = server.shared_folders
         child_processes.end(process)
         for place in counted:  # a server that is killed leaves it
             shutil.rmtree(place, ignore_errors=True)

@@ -99,6 +99,9 @@ def test_lines_at_fault_stand_in_their_places(server, first):
     places = [at for at, row in enumerate(rows) if "error" in row]
     assert places == [at * 97 for at in range(len(faults))]
     assert all(set(rows[at]) == {"error"} and f"{at + 1}" in rows[at]["error"] for at in places)
+    assert rows[0]["error"].startswith("Line 1: The body must be JSON")
+    wanted = "a string of at most 1,000,000 characters. Got 5 instead."
+    assert rows[3 * 97]["error"] == f"Line {3 * 97 + 1}: The 'text' field must be {wanted}"
     assert [row for row in rows if "error" not in row] == first.expected(texts, 4)
 
 
@@ -116,6 +119,7 @@ def test_other_ends_of_lines(server, first):
             request("POST", RANK, data, f"Content-Type: {NDJSON}", *([] if data else ["Content-Length: 0"]))
         )
         assert statuses(heard) == [200] and b"labels" not in heard and b"error" not in heard
+    assert b"Line 3: " in server.lines(b'{"text": "whales"}\n\n{').body, "empty lines count too"
     paragraph = "a\u2028b\x85c"  # which str.splitlines would cut
     answer = server.lines(json.dumps({"text": paragraph}, ensure_ascii=False).encode(), k=3)
     assert [json.loads(row) for row in answer.body.splitlines()] == first.expected([paragraph], 3)

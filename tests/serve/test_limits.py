@@ -67,7 +67,7 @@ def test_limits_are_inclusive(server):
 def test_options_of_bulk_are_checked_too(server):
     for query, words in (("k=51", ("'k'", "51")), ("k=0", ("'k'", "0")), ("k=many", ("'k'", "many")),
                          ("threshold=7", ("threshold", "7")), ("colour=red", ("colour",)),
-                         ("precision=0", ("precision",)), ("beam=0", ("beam",))):  # fmt: skip
+                         ("precision=0", ("precision",)), ("beam=0", ("beam",)), ("k=1&k=2", ("k",))):  # fmt: skip
         answer = server.ask("POST", f"{RANK}?{query}", b'{"text": "a"}\n', {"Content-Type": NDJSON})
         assert answer.status == 422 and all(word in answer.detail for word in words), answer
     assert server.lines(b'{"text": "a"}\n', k=50).status == 200

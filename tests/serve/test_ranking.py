@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -112,19 +111,6 @@ def test_a_branch_is_the_labels_below_a_node(asking: Asking, model: Any) -> None
     assert asking("POST", RANK, both).json()["results"][0]["labels"] == []
 
 
-def test_features_of_a_matrix_model(asking: Asking, folders: dict[str, str]) -> None:
-    rows = sylvan.load(folders["rows"])
-    X = sylvan.load(folders["books"]).vectorizer.transform(sample()[2][:5])
-    features = [
-        {"indices": X[i].indices.tolist()[::-1], "values": X[i].data.astype(float).tolist()[::-1]} for i in range(5)
-    ]
-    results = asking("POST", "/v1/models/rows/rank", {"features": features, "k": 3}).json()["results"]
-    top = rows.rank(X, 3)
-    for row, each in enumerate(results):
-        assert each["labels"] == top.labels[row].tolist()
-        np.testing.assert_array_equal(np.array(each["scores"], np.float32), top.scores[row])
-
-
 def test_vectors_of_an_index(asking: Asking, folders: dict[str, str]) -> None:
     index = sylvan.load(folders["vectors"])
     queries = np.random.default_rng(1).normal(size=(4, 8)).astype(np.float32)
@@ -136,32 +122,6 @@ def test_vectors_of_an_index(asking: Asking, folders: dict[str, str]) -> None:
     found = asking("POST", "/v1/models/vectors/search", wide).json()["results"]
     ids, _ = index.search(queries, 2, probes=8, candidates="all", min_votes=1, order="votes")
     assert [each["ids"] for each in found] == ids.tolist()
-
-
-def test_lines_in_lines_out(asking: Asking, model: Any) -> None:
-    texts = sample()[2] * 12  # several blocks
-    body = b"".join(json.dumps({"text": text, "labels": ["x"]}).encode() + b"\n" for text in texts)
-    cut = [body[at : at + 1000] for at in range(0, len(body), 1000)]  # lines come in pieces
-    answer = asking("POST", f"{RANK}?k=3&probabilities=true", type="application/x-ndjson", parts=cut)
-    assert answer.status == 200 and answer.headers["content-type"] == "application/x-ndjson"
-    top = model.rank(texts, 3)
-    results = answer.lines()
-    assert len(results) == len(texts)
-    for row, each in enumerate(results):
-        same(each, top.names[row], top.scores[row])
-        assert len(each["probabilities"]) == len(top.names[row])
-
-
-def test_a_line_at_fault_is_answered_in_its_place(asking: Asking, model: Any) -> None:
-    body = b'{"text": "whales"}\n\nnonsense\n{"text": 5}\n{"text": "bread"}'
-    results = asking("POST", f"{RANK}?k=2", body, type="application/x-ndjson").lines()
-    assert results[0]["labels"] == model.rank(["whales"], 2).names[0]
-    assert results[1]["error"].startswith("Line 3: The body must be JSON")
-    assert (
-        results[2]["error"]
-        == "Line 4: The 'text' field must be a string of at most 1,000,000 characters. Got 5 instead."
-    )
-    assert results[3]["labels"] == model.rank(["bread"], 2).names[0]
 
 
 def test_every_answer_names_its_version(asking: Asking, folders: dict[str, str]) -> None:
@@ -210,17 +170,3 @@ def test_what_can_not_be_answered_is_said(asking: Asking, path: str, body: Any, 
     answer = asking("POST", path, body)
     assert answer.status == 422, answer
     assert sentence in answer.detail
-
-
-def test_other_statuses(asking: Asking) -> None:
-    assert asking("POST", RANK, b"{").status == 400
-    assert asking("POST", RANK, b'{"text": "\xff"}').status == 400
-    assert asking("POST", RANK, b"[" * 100_000).status in (400, 422)
-    assert asking("POST", RANK, {"text": "a"}, type="text/plain").status == 415
-    assert asking("POST", "/v1/models/nothing/rank", {"text": "a"}).detail.startswith(
-        "There is no model 'nothing' here"
-    )
-    assert asking("GET", RANK).status == 405
-    assert asking("GET", "/nothing").status == 404
-    assert asking("POST", f"{RANK}?k=0", b"", type="application/x-ndjson").detail.startswith("The 'k' field must be")
-    assert asking("POST", f"{RANK}?k=1&k=2", b"", type="application/x-ndjson").status == 422

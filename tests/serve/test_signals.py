@@ -44,6 +44,8 @@ def test_what_is_begun_is_finished(first, tmp_path, workers, to_all, number):
     lines = b"".join(json.dumps({"text": text}).encode() + b"\n" for text in first.texts[:500])
     with serving(tmp_path, first.folder, "--workers", workers, config=LIMITS, environment=environment) as server:
         leader = server.process.pid
+        shared = server.shared_folders
+        assert len(shared) == (workers > 1)
         idle = server.connect()  # kept, with nothing asked: nobody waits for it
         assert idle.ask("GET", "/health/live").status == 200
         with server.raw() as bulk:
@@ -58,6 +60,7 @@ def test_what_is_begun_is_finished(first, tmp_path, workers, to_all, number):
                 os.killpg(leader, number)
             else:
                 server.signal(number)
+            assert read_all(idle.socket) == b"", "it ends"
             answers = [read_all(sock) for sock in held]
             assert [statuses(answer) for answer in answers] == [[200]] * 2
             for answer in answers:
@@ -68,7 +71,7 @@ def test_what_is_begun_is_finished(first, tmp_path, workers, to_all, number):
         assert len(rows) == 1000
         assert server.exit_code() in ((0, 130) if to_all else (0,))
         ended(server, leader)
-    assert list(temporary.rglob("*")) == []
+    assert list(temporary.rglob("*")) == [] and not any(map(os.path.exists, shared))
 
 
 @pytest.mark.parametrize(("workers", "number"), [(1, signal.SIGINT), (2, signal.SIGTERM)])
