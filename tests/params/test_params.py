@@ -12,6 +12,7 @@ import pytest
 import torch
 from torch import nn
 
+from sylvan import XRLinear
 from sylvan.errors import ParameterError
 from sylvan.params.fields import (
     KW_ONLY,
@@ -185,3 +186,9 @@ def test_a_subclass_may_have_a_constructor_of_its_own() -> None:
     Own(1.0).check_params()
     with pytest.raises(ParameterError, match="'width' parameter of Own"):
         Own(-1.0).check_params(["width"])
+
+
+@pytest.mark.parametrize("name", ["beam", "max_iterations", "max_weights_per_label", "seed"])
+def test_numbers_that_kernels_take_fit_their_ints(name: str) -> None:
+    with pytest.raises(ParameterError, match=rf"'{name}' parameter of XRLinear must be an int in \[[01], 2147483647\]"):
+        XRLinear(**{name: 2**63}).check_params()

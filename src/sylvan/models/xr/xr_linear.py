@@ -198,7 +198,7 @@ class XRLinear(Estimator):
     tolerance: Annotated[float | Literal["auto"], Range(0, open_low=True, word="auto")] = "auto"
     max_iterations: Annotated[int | Literal["auto"], Range(1, 2**31 - 1, word="auto")] = "auto"
     threshold: Annotated[float, Range(0)] = LinearOptions.threshold
-    max_weights_per_label: Annotated[int | None, Range(1)] = LinearOptions.max_weights_per_label
+    max_weights_per_label: Annotated[int | None, Range(1, 2**31 - 1)] = LinearOptions.max_weights_per_label
     weight_dtype: WeightDtype = "uint8"
     combine: Annotated[str | list[str], matching.Combine()] = "damped"
     embedding: Embedding = "pifa"
