@@ -10,10 +10,12 @@ from __future__ import annotations
 import copy
 import json
 import os
+import re
 import shutil
 import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,10 +28,16 @@ Apply = Callable[["Folder"], None]
 
 @dataclass(frozen=True)
 class Mutant:
-    """A name that says what was done, and the doing; ``sealed`` when the checksums agree."""
+    """A name that says what was done, and the doing; ``sealed`` when the checksums agree.
+
+    Mutants are alike where the same was done (``how``) to the same value or array of a kind of model (``field``). Of
+    those without a field a reader of folders knows enough to refuse them, whatever the model.
+    """
 
     name: str
     apply: Apply
+    how: str
+    field: str = ""
     sealed: bool = False
 
 
@@ -135,6 +143,18 @@ def model_paths(contents: dict[str, Any]) -> list[list[Any]]:
     return list(walk(contents["model"], ["model"]))
 
 
+def field_of(contents: dict[str, Any], at: list[Any]) -> str:
+    """A value or an array of the manifest by the kind of its model and its name there, but for numbers."""
+    model = max((path for path in model_paths(contents) if path == at[: len(path)] != at), key=len, default=None)
+    within = at[len(model) :] if model else []
+    if not within or within[0] == "files" or (within[0] == "arrays" and len(within) > 2):
+        return ""
+    found = follow(contents, at)
+    is_array = within[0] == "arrays" and len(within) == 2
+    what = [found["dtype"], len(found["shape"])] if is_array else [type(found).__name__]
+    return " ".join([follow(contents, model)["kind"], re.sub(r"\d+", "#", ".".join(map(str, within))), *map(str, what)])
+
+
 def all_mutants(original: Path) -> Iterator[Mutant]:
     """Every mutant of a saved model, always the same ones in the same order."""
     contents = json.loads((original / manifest.NAME).read_text())
@@ -143,7 +163,7 @@ def all_mutants(original: Path) -> Iterator[Mutant]:
         yield from byte_mutants(file, str(file.relative_to(original)))
     yield from text_mutants((original / manifest.NAME).read_bytes())
     for mutant in sealed_mutants(original, contents):
-        yield Mutant(mutant.name, mutant.apply, sealed=True)
+        yield replace(mutant, sealed=True)
 
 
 def sealed_mutants(original: Path, contents: dict[str, Any]) -> Iterator[Mutant]:
@@ -153,76 +173,81 @@ def sealed_mutants(original: Path, contents: dict[str, Any]) -> Iterator[Mutant]
         entry = follow(contents, at)
         array = np.load(original / entry["file"])
         yield from header_mutants(at, array)
-        yield from array_mutants(at, array)
+        yield from array_mutants(at, array, field_of(contents, at))
     yield from swap_mutants(contents)
 
 
 def folder_mutants(original: Path) -> Iterator[Mutant]:
     """Files that are missing, or are something else."""
 
-    yield Mutant("an empty folder", Folder.clear)
-
     def without_arrays(folder: Folder) -> None:
         for file in folder.path.glob("*.npy"):
             folder.remove(file.name)
 
-    yield Mutant("only the manifest", without_arrays)
-
     def to_file(folder: Folder) -> None:
-        folder.clear()
-        folder.path.rmdir()
+        gone(folder)
         folder.path.write_bytes(b"model")
-
-    yield Mutant("a file in place of the folder", to_file)
 
     def gone(folder: Folder) -> None:
         folder.clear()
         folder.path.rmdir()
 
-    yield Mutant("no folder", gone)
+    def is_folder(folder: Folder, name: str) -> None:
+        folder.remove(name).mkdir()
+
+    def is_loop(folder: Folder, name: str) -> None:
+        place = folder.remove(name)
+        place.symlink_to(place)
+
+    def is_pipe(folder: Folder, name: str) -> None:
+        os.mkfifo(folder.remove(name))
+
+    wholes = {
+        "an empty folder": Folder.clear,
+        "only the manifest": without_arrays,
+        "a file": to_file,
+        "no folder": gone,
+    }
+    for how, apply in wholes.items():
+        yield Mutant(how, apply, how)
+    ways: dict[str, Callable[[Folder, str], Any]] = {
+        "missing": Folder.remove, "a folder": is_folder, "a link to itself": is_loop,
+        **({"a pipe": is_pipe} if hasattr(os, "mkfifo") else {}),
+    }  # fmt: skip
     for file in files_of(original):
         name = str(file.relative_to(original))
+        for how, way in ways.items():
+            yield Mutant(f"{name} {how}", partial(way, name=name), f"{sort_of(name)} {how}")
 
-        def removed(folder: Folder, name: str = name) -> None:
-            folder.remove(name)
 
-        def is_folder(folder: Folder, name: str = name) -> None:
-            folder.remove(name).mkdir()
-
-        def is_loop(folder: Folder, name: str = name) -> None:
-            place = folder.remove(name)
-            place.symlink_to(place)
-
-        def is_pipe(folder: Folder, name: str = name) -> None:
-            os.mkfifo(folder.remove(name))
-
-        yield Mutant(f"{name} missing", removed)
-        yield Mutant(f"{name} a folder", is_folder)
-        yield Mutant(f"{name} a link to itself", is_loop)
-        if hasattr(os, "mkfifo"):
-            yield Mutant(f"{name} a pipe", is_pipe)
+def sort_of(name: str) -> str:
+    """What a reader knows of a file before it has read it."""
+    return name if name == manifest.NAME else Path(name).suffix if "/" not in name else "a foreign file"
 
 
 def byte_mutants(file: Path, name: str) -> Iterator[Mutant]:
     """Truncations, additions and flipped bits; the checksums are left as they were."""
     data = file.read_bytes()
     rng = np.random.default_rng(len(data))
+
+    def mutant(how: str, change: Callable[[bytes], bytes], sort: str) -> Mutant:
+        return Mutant(f"{name} {how}", lambda f: f.write(name, change(f.read(name))), f"{sort_of(name)} {sort}")
+
     for size in sorted({0, 1, 5, 9, 10, 11, 63, 64, 127, 128, len(data) // 2, len(data) - 1}):
         if 0 <= size < len(data):
-            yield Mutant(f"{name} cut to {size} bytes", lambda f, s=size: f.write(name, f.read(name)[:s]))
+            yield mutant(
+                f"cut to {size} bytes", lambda old, size=size: old[:size], f"cut to {size if size < 129 else '#'}"
+            )
     for extra in (b"\0", b"\n", b"x" * 4096):
-        yield Mutant(f"{name} with {len(extra)} more bytes", lambda f, e=extra: f.write(name, f.read(name) + e))
+        how = f"with {len(extra)} more bytes"
+        yield mutant(how, lambda old, extra=extra: old + extra, f"{how} {extra[:1]!r}")
     for at in sorted({*range(10), *rng.integers(0, max(len(data), 1), 20).tolist()}):
         if at < len(data):
-
-            def flipped(folder: Folder, at: int = at) -> None:
-                changed = bytearray(folder.read(name))
-                changed[at] ^= 1 << int(at % 8)
-                folder.write(name, bytes(changed))
-
-            yield Mutant(f"{name} with a bit flipped in byte {at}", flipped)
-    yield Mutant(f"{name} all zero bytes", lambda f: f.write(name, b"\0" * len(data)))
-    yield Mutant(f"{name} all 255 bytes", lambda f: f.write(name, b"\xff" * len(data)))
+            how, bit = f"with a bit flipped in byte {at}", 1 << int(at % 8)
+            flip = lambda old, at=at, bit=bit: old[:at] + bytes([old[at] ^ bit]) + old[at + 1 :]  # noqa: E731
+            yield mutant(how, flip, f"bit {at if at < 10 else at % 8 + 10}")
+    yield mutant("all zero bytes", lambda old: b"\0" * len(old), "zero")
+    yield mutant("all 255 bytes", lambda old: b"\xff" * len(old), "255")
 
 
 def text_mutants(data: bytes) -> Iterator[Mutant]:
@@ -252,11 +277,12 @@ def text_mutants(data: bytes) -> Iterator[Mutant]:
         "text behind": data + b"x",
     }
     for name, text in texts.items():
-        yield Mutant(f"manifest: {name}", lambda f, t=text: f.write(manifest.NAME, t))
+        yield Mutant(f"manifest: {name}", lambda f, t=text: f.write(manifest.NAME, t), name)
 
 
 FEW = [None, -1, 2**63, "x", []]
-STRANGE = [None, True, -1, 0, 1, 2**31, 2**63, 10**19, 0.5, -1e300, "", "x", "../x.npy", [], [[]], {}, {"a": 1}]
+STRANGE = [None, -1, 2**63, 0.5, "x", [], {}]
+RARE = [True, 0, 1, 2**31, 10**19, -1e300, "", "../x.npy", [[]], {"a": 1}]
 
 
 def value_mutants(contents: dict[str, Any]) -> Iterator[Mutant]:
@@ -276,7 +302,8 @@ def value_mutants(contents: dict[str, Any]) -> Iterator[Mutant]:
     for at in walk(contents, []):
         if at == ["checksum"]:
             continue
-        where = ".".join(map(str, at))
+        where, field = ".".join(map(str, at)), field_of(contents, at)
+        of = "" if field else f"{at[-1]} "  # a reader's own values, as they are called
         old = follow(contents, at)
 
         def removed(folder: Folder, at: list[Any] = at) -> None:
@@ -284,16 +311,17 @@ def value_mutants(contents: dict[str, Any]) -> Iterator[Mutant]:
             del follow(changed, at[:-1])[at[-1]]
             folder.seal(changed)
 
-        yield Mutant(f"manifest: {where} missing", removed)
+        yield Mutant(f"manifest: {where} missing", removed, f"{of}missing", field)
         in_entry = "arrays" in at[:-1] and not any(at[: len(path)] == path for path in fully)
-        values = list(FEW if in_entry else STRANGE)
+        values = {"value": list(FEW if in_entry else STRANGE), "rare": [] if in_entry else RARE}
         if isinstance(old, int) and not isinstance(old, bool):
-            values += [old + 1, old - 1, old * 2, -old, str(old), float(old)]
+            values["near"] = [old + 1, old - 1]
+            values["value"] += [old * 2, -old, str(old), float(old)]
         elif isinstance(old, str):
-            values += [old + "x", old.upper(), old[:-1], "/etc/passwd", "a/b.npy", "..", "\0", "ü" * 300]
+            values["value"] += [old + "x", old.upper(), old[:-1], "/etc/passwd", "a/b.npy", "..", "\0", "ü" * 300]
         elif isinstance(old, list):
-            values += [old[::-1], old[:-1], [*old, 1], [*old, -1]]
-        for value in values:
+            values["value"] += [old[::-1], old[:-1], [*old, 1], [*old, -1]]
+        for sort, number, value in ((sort, *one) for sort, given in values.items() for one in enumerate(given)):
             if type(value) is type(old) and value == old:
                 continue
 
@@ -302,7 +330,7 @@ def value_mutants(contents: dict[str, Any]) -> Iterator[Mutant]:
                 follow(changed, at[:-1])[at[-1]] = copy.deepcopy(value)
                 folder.seal(changed)
 
-            yield Mutant(f"manifest: {where} = {value!r}"[:200], replaced)
+            yield Mutant(f"manifest: {where} = {value!r}"[:200], replaced, f"{of}{sort}: {number}", field)
         if isinstance(old, dict):
 
             def extended(folder: Folder, at: list[Any] = at) -> None:
@@ -310,7 +338,7 @@ def value_mutants(contents: dict[str, Any]) -> Iterator[Mutant]:
                 follow(changed, at)["unheard_of"] = {"file": "x.npy"}
                 folder.seal(changed)
 
-            yield Mutant(f"manifest: {where} with one more key", extended)
+            yield Mutant(f"manifest: {where} with one more key", extended, f"{of}more", field)
 
 
 def header_mutants(at: list[Any], array: np.ndarray) -> Iterator[Mutant]:
@@ -331,7 +359,7 @@ def header_mutants(at: list[Any], array: np.ndarray) -> Iterator[Mutant]:
 
         return apply
 
-    for lie in [
+    for number, lie in enumerate([
         text.replace("False", "True"),
         text.replace(array.dtype.str, ">f4"),
         text.replace(array.dtype.str, "|O"),
@@ -347,12 +375,13 @@ def header_mutants(at: list[Any], array: np.ndarray) -> Iterator[Mutant]:
         text + "#" * 5000,
         "(" * 4000,
         "",
-    ]:
-        yield Mutant(f"{where}: header {lie[:90]}", with_header(lie.encode()))
-    for lied in [[array.size + 1], [2**62], [2**32, 2**32], [0], [0, 2**40], [1, array.size], []]:
+    ]):  # fmt: skip
+        yield Mutant(f"{where}: header {lie[:90]}", with_header(lie.encode()), f"header {number}")
+    for number, lied in enumerate([[array.size + 1], [2**62], [2**32, 2**32], [0], [0, 2**40], [1, array.size], []]):
         header = text.replace(repr(shape), repr(tuple(lied))).encode()
-        yield Mutant(f"{where}: header and manifest of shape {lied}", with_header(header, shape=lied))
-        yield Mutant(f"{where}: manifest of shape {lied}", with_header(text.encode(), shape=lied))
+        how = f"{where}: header and manifest of shape {lied}"
+        yield Mutant(how, with_header(header, shape=lied), f"header and shape {number}")
+        yield Mutant(f"{where}: manifest of shape {lied}", with_header(text.encode(), shape=lied), f"shape {number}")
     unaligned = b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text.encode()
 
     def at_odd_address(folder: Folder) -> None:
@@ -363,43 +392,49 @@ def header_mutants(at: list[Any], array: np.ndarray) -> Iterator[Mutant]:
         entry.update(bytes=len(data), checksum=f"crc32:{zlib.crc32(data):08x}")
         folder.seal(contents)
 
-    yield Mutant(f"{where}: data at byte {len(unaligned)}", at_odd_address)
+    yield Mutant(f"{where}: data at byte {len(unaligned)}", at_odd_address, "data at an odd address")
 
 
-def array_mutants(at: list[Any], array: np.ndarray) -> Iterator[Mutant]:
+def array_mutants(at: list[Any], array: np.ndarray, field: str) -> Iterator[Mutant]:
     """Arrays with other values, sizes and types; sealed."""
     where = ".".join(map(str, at[1:]))
 
-    def as_array(change: np.ndarray) -> Apply:
-        return lambda folder: folder.put(folder.contents(), at, change)
+    def mutant(name: str, change: np.ndarray, how: str) -> Mutant:
+        return Mutant(f"{where}{name}", lambda folder: folder.put(folder.contents(), at, change), how, field)
 
     flat = array.reshape(-1)
-    yield Mutant(f"{where}: one fewer", as_array(flat[:-1]))
-    yield Mutant(f"{where}: one more", as_array(np.append(flat, flat[-1:] if flat.size else np.zeros(1, array.dtype))))
-    yield Mutant(f"{where}: none", as_array(flat[:0]))
-    yield Mutant(f"{where}: only the first", as_array(flat[:1]))
-    yield Mutant(f"{where}: twice as many", as_array(np.concatenate([flat, flat])))
-    yield Mutant(f"{where}: one dimension more", as_array(array[..., None]))
-    yield Mutant(f"{where}: no dimension", as_array(np.zeros((), array.dtype)))
+    sizes = {
+        "one fewer": flat[:-1],
+        "one more": np.append(flat, flat[-1:] if flat.size else np.zeros(1, array.dtype)),
+        "none": flat[:0],
+        "only the first": flat[:1],
+        "twice as many": np.concatenate([flat, flat]),
+        "one dimension more": array[..., None],
+        "no dimension": np.zeros((), array.dtype),
+    }
     if array.ndim > 1:
-        yield Mutant(f"{where}: turned", as_array(array.T))
-        yield Mutant(f"{where}: one row fewer", as_array(array[:-1]))
-        yield Mutant(f"{where}: one column fewer", as_array(array[:, :-1]))
-        yield Mutant(f"{where}: one row more", as_array(np.concatenate([array, array[-1:]])))
+        sizes |= {
+            "turned": array.T,
+            "one row fewer": array[:-1],
+            "one column fewer": array[:, :-1],
+            "one row more": np.concatenate([array, array[-1:]]),
+        }
+    for name, change in sizes.items():
+        yield mutant(f": {name}", change, f"size: {name}")
     for dtype in ("<i4", "<i8", "<u8", "<f4", "<f8", "|u1", "<f2"):
         if np.dtype(dtype) != array.dtype:
             with np.errstate(all="ignore"):
-                yield Mutant(f"{where}: as {dtype}", as_array(array.astype(dtype)))
-    yield Mutant(f"{where}: backwards", as_array(array[::-1] if array.ndim else array))
-    yield Mutant(f"{where}: sorted", as_array(np.sort(flat).reshape(array.shape)))
+                yield mutant(f": as {dtype}", array.astype(dtype), f"type: {dtype}")
+    yield mutant(": backwards", array[::-1] if array.ndim else array, "order: backwards")
+    yield mutant(": sorted", np.sort(flat).reshape(array.shape), "order: sorted")
     for value in extremes(array.dtype):
-        yield Mutant(f"{where}: all {value}", as_array(np.full_like(array, value)))
+        yield mutant(f": all {value}", np.full_like(array, value), f"all: {value}")
         for position in sorted({0, flat.size // 2, flat.size - 1}):
             if 0 <= position < flat.size:
                 changed = flat.copy()
                 changed[position] = value
-                yield Mutant(f"{where}[{position}] = {value}", as_array(changed.reshape(array.shape)))
-    yield from random_mutants(where, array, as_array)
+                yield mutant(f"[{position}] = {value}", changed.reshape(array.shape), f"value: {value}")
+    yield from random_mutants(array, mutant)
 
 
 def extremes(dtype: np.dtype[Any]) -> list[Any]:
@@ -412,7 +447,7 @@ def extremes(dtype: np.dtype[Any]) -> list[Any]:
     return [dtype.type(value) for value in sorted(values) if limits.min <= value <= limits.max]
 
 
-def random_mutants(where: str, array: np.ndarray, as_array: Callable[[np.ndarray], Apply]) -> Iterator[Mutant]:
+def random_mutants(array: np.ndarray, mutant: Callable[[str, np.ndarray, str], Mutant]) -> Iterator[Mutant]:
     """A few elements off by one, exchanged, or with random bits."""
     flat = array.reshape(-1)
     if not flat.size:
@@ -423,16 +458,16 @@ def random_mutants(where: str, array: np.ndarray, as_array: Callable[[np.ndarray
         with np.errstate(all="ignore"):
             place = rng.integers(0, flat.size)
             changed[place] += changed.dtype.type(1) if seed % 2 else changed.dtype.type(-1 % 2**8)
-        yield Mutant(f"{where}[{place}] off by a little, {seed}", as_array(changed.reshape(array.shape)))
+        yield mutant(f"[{place}] off by a little, {seed}", changed.reshape(array.shape), "random: off by a little")
         changed = flat.copy()
         first, second = rng.integers(0, flat.size, 2)
         changed[[first, second]] = changed[[second, first]]
-        yield Mutant(f"{where}[{first}] and [{second}] exchanged, {seed}", as_array(changed.reshape(array.shape)))
+        yield mutant(f"[{first}] and [{second}] exchanged, {seed}", changed.reshape(array.shape), "random: exchanged")
         changed = flat.copy()
         bits = changed.view(np.uint8)
         for _ in range(1 + 3 * (seed % 3)):
             bits[rng.integers(0, bits.size)] ^= np.uint8(1 << rng.integers(0, 8))
-        yield Mutant(f"{where} with random bits, {seed}", as_array(changed.reshape(array.shape)))
+        yield mutant(f" with random bits, {seed}", changed.reshape(array.shape), "random: bits")
 
 
 def swap_mutants(contents: dict[str, Any]) -> Iterator[Mutant]:
@@ -454,8 +489,9 @@ def swap_mutants(contents: dict[str, Any]) -> Iterator[Mutant]:
             folder.seal(changed)
 
         if first != second:
-            yield Mutant(f"{first[1:]} and {second[1:]}: files exchanged", raw)
-            yield Mutant(f"{first[1:]} and {second[1:]}: entries exchanged", sealed)
+            field = field_of(contents, first)
+            yield Mutant(f"{first[1:]} and {second[1:]}: files exchanged", raw, "files exchanged")
+            yield Mutant(f"{first[1:]} and {second[1:]}: entries exchanged", sealed, "size: exchanged", field)
     models = model_paths(contents)
     kinds = ["label-tree", "vocabulary", "xr-linear", "tfidf-vectorizer", "text-model", "unheard-of"]
     for at in models:
@@ -466,7 +502,8 @@ def swap_mutants(contents: dict[str, Any]) -> Iterator[Mutant]:
                 follow(changed, at)["kind"] = kind
                 folder.seal(changed)
 
-            yield Mutant(f"{'.'.join(at)} said to be of kind {kind}", renamed)
+            of = f"{follow(contents, at[:-2])['kind']} {at[-1]}" if len(at) > 1 else follow(contents, at)["kind"]
+            yield Mutant(f"{'.'.join(at)} said to be of kind {kind}", renamed, f"value: of kind {kind}", of)
         for other in models:
             if other is not at:
 
@@ -479,4 +516,4 @@ def swap_mutants(contents: dict[str, Any]) -> Iterator[Mutant]:
                         follow(changed, at[:-1])[at[-1]] = model
                     folder.seal(changed)
 
-                yield Mutant(f"{'.'.join(other)} in place of {'.'.join(at)}", replaced)
+                yield Mutant(f"{'.'.join(other)} in place of {'.'.join(at)}", replaced, "all: of another part", of)

@@ -32,7 +32,8 @@ def rebuild(state: State) -> dict[str, Any]:
     store.need_finite(state, "weights")
     part = store.need_part(state, "inner", "vocabulary")
     inner = store.need_array(part, "names", np.uint8, (None,))
-    arrays = {**state.arrays, "inner": inner}
+    innermost = store.need_range(store.need_part(part, "innermost", "label-tree"), "leaf", 0, 4, np.int32, (None,))
+    arrays = {**state.arrays, "inner": inner, "innermost": innermost}
     folder = store.need_files(state, "encoder")
     assert (folder / "config.json").read_bytes() == b"{}" and (folder / "1_Pooling" / "config.json").read_bytes()
     assert store.need_files(part, "encoder").is_dir()
@@ -48,6 +49,7 @@ def synthetic(folder: Path) -> None:
         "vocabulary",
         1,
         arrays={"names": np.frombuffer(b"abc", np.uint8), "offsets": np.array([0, 1, 3], np.int64)},
+        parts={"innermost": State("label-tree", 1, arrays={"leaf": np.arange(5, dtype=np.int32)})},
         files={"encoder/empty": b""},
     )
     state = State(

@@ -6,12 +6,14 @@ process beside this one: the outcome must be a ModelError's sentence, or a model
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import queue
 import re
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import zlib
@@ -135,30 +137,44 @@ def ways(number: int, mutant: Mutant) -> tuple[bool, ...]:
     return (number % 2 == 0,) if mutant.sealed else (True, False)
 
 
-def thinned(mutants: list[Mutant], most: int = 3000) -> list[Mutant]:
-    """No more than about ``most`` of the sealed mutants, evenly chosen: large models are made of the small ones."""
-    step = 1 + sum(mutant.sealed for mutant in mutants) // most
-    return [mutant for number, mutant in enumerate(mutants) if not mutant.sealed or number % step == 0]
+# What a folder's reader refuses, whatever the model, is tried on this one in all ways: it has parts in parts, files of
+# other libraries, and every check of a value. One of each sort is tried on two real models.
+OF_ANY_FOLDER, TOO = "synthetic", ("xr-linear", "xr-transformer")
+# What these hold is spoiled in all ways there; wherever else it occurs, in a few of each sort.
+HOMES = ("label-tree", "vocabulary", "tfidf-vectorizer", "calibrator", "xr-linear", "neighbor-ranker", "text-model")
+FEW = {"size": 3, "type": 1, "order": 1, "all": 1, "value": 3, "rare": 1, "near": 2, "random": 2}
+SOME = {"type": 2, "all": 3, "rare": 3, "random": 6}  # of what is new, and each of the others; twice as many at homes
 
 
-# The reader of folders refuses these, whatever the folder holds. Every one is tried on a folder of plain arrays, one
-# with parts in parts, and one with files of other libraries; elsewhere one of each sort stands for those alike.
-OF_ANY_FOLDER = re.compile(r": (header|data at)|: manifest of shape|^manifest: .*\barrays\.")
-READERS = {"synthetic", "xr-linear", "xr-transformer"}
+@functools.cache
+def fields_of(name: str) -> frozenset[str]:
+    """What a specimen holds."""
+    with tempfile.TemporaryDirectory() as folder:
+        SPECIMENS[name][0](Path(folder) / "model")
+        return frozenset(mutant.field for mutant in all_mutants(Path(folder) / "model"))
 
 
-def without_repeats(name: str, mutants: list[Mutant]) -> list[Mutant]:
-    """All that the loading of this specimen alone can refuse, and one of each sort that any folder's reader refuses:
-    a sort is the name of what was done but for its numbers ("layer0.keys.npy cut to 17 bytes")."""
-    if name in READERS:
+def chosen(name: str, mutants: list[Mutant]) -> list[Mutant]:
+    """What the loading of this specimen alone can refuse, and a few of each sort of what others can."""
+    if name == OF_ANY_FOLDER:
         return mutants
-    sorts: dict[str, Mutant] = {}
-    chosen = []
-    for mutant in mutants:
-        generic = not mutant.sealed or OF_ANY_FOLDER.search(mutant.name)
-        if not generic or sorts.setdefault(re.sub(r"[0-9a-f]{8}|\d+", "#", mutant.name), mutant) is mutant:
-            chosen.append(mutant)
-    return chosen
+    before = HOMES[: HOMES.index(name)] if name in HOMES else HOMES
+    known = frozenset[str]().union(*map(fields_of, before))
+    sorts: dict[tuple[str, str], list[Mutant]] = {}
+    for mutant in mutants if name in TOO else filter(lambda mutant: mutant.field, mutants):
+        sort = mutant.how.partition(":")[0]
+        how = sort if mutant.field in known or sort in SOME else mutant.how
+        sorts.setdefault((mutant.field, how), []).append(mutant)
+    new = 1 + (name in HOMES)
+    most = {(field, how): FEW.get(how, 1) if field in known else new * SOME.get(how, 1) for field, how in sorts}
+    return [mutant for key, alike in sorts.items() for mutant in spread(alike, most[key])]
+
+
+def spread(alike: list[Mutant], most: int) -> list[Mutant]:
+    """So many of them at most, from the whole list, and others of another list of the same length."""
+    step = -(-len(alike) // most)
+    first = zlib.crc32(alike[0].name.encode()) % step
+    return alike[first::step]
 
 
 # What Python refuses before a kernel sees it: lies about headers, other dtypes and numbers of dimensions.
@@ -172,11 +188,8 @@ def for_kernels(mutants: list[Mutant], most: int = 300) -> list[Mutant]:
         if mutant.name.startswith(("arrays", "parts")) and not NO_KERNEL.search(mutant.name):
             # One sort: "arrays.offsets[3] = 0" and "arrays.offsets[9] = -1".
             sorts.setdefault(re.sub(r"(\[|= |all |, )[-\w.+]+", r"\1", mutant.name), []).append(mutant)
-    chosen = []
-    for sort, alike in sorts.items():
-        first = zlib.crc32(sort.encode()) % len(alike)
-        chosen += (alike[first:] + alike[:first])[:: -(-len(alike) // 3)]
-    return thinned(chosen, most)
+    result = [mutant for alike in sorts.values() for mutant in spread(alike, 3)]
+    return result[:: 1 + len(result) // most]
 
 
 def judge(load: Loader, folder: Folder, mutants: list[Mutant]) -> tuple[Counter[str], list[str]]:
@@ -203,8 +216,8 @@ def test_spoiled_folders(name: str, load: Loader, tmp_path: Path) -> None:
     original = tmp_path / "original"
     make(original)
     mutants = list(all_mutants(original))
-    mutants = for_kernels(mutants) if SANITIZED else without_repeats(name, thinned(mutants))
-    folder, sound = Folder(original, tmp_path / "spoiled"), Mutant("nothing", lambda folder: None)
+    mutants = for_kernels(mutants) if SANITIZED else chosen(name, mutants)
+    folder, sound = Folder(original, tmp_path / "spoiled"), Mutant("nothing", lambda folder: None, "")
     outcomes, faults = judge(load, folder, [sound])
     assert set(outcomes) == {"fine"}, faults
     outcomes, faults = judge(load, folder, mutants)
