@@ -46,7 +46,7 @@ def data(draw: st.DrawFn) -> tuple[sp.csr_matrix, np.ndarray, np.ndarray | None]
     return X, random.integers(0, n_classes, n), weight
 
 
-@settings(max_examples=40)
+@settings(max_examples=30)
 @given(data(), st.fixed_dictionaries({}, optional=PARAMETERS))
 def test_an_answer_or_a_sentence(
     case: tuple[sp.csr_matrix, np.ndarray, np.ndarray | None], params: dict[str, Any]

@@ -54,7 +54,7 @@ def data(draw: st.DrawFn) -> tuple[sp.csr_matrix, sp.csr_matrix, np.ndarray | No
     return X, Y, weight
 
 
-@settings(max_examples=100)
+@settings(max_examples=70)
 @given(data(), st.fixed_dictionaries({}, optional=PARAMETERS), st.booleans())
 def test_an_answer_or_a_sentence(
     case: tuple[sp.csr_matrix, sp.csr_matrix, np.ndarray | None], params: dict[str, Any], overlap: bool

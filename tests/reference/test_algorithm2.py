@@ -98,7 +98,7 @@ def rankings(draw: st.DrawFn) -> dict:
     }
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=40)
 @given(rankings(), st.sampled_from(["float32", "float16", "uint8", "uint4"]), st.integers(1, 3))
 def test_ranking_equals_the_reference(case: dict, weight_dtype: str, n_jobs: int) -> None:
     tree, X, combine = case["tree"], case["X"], case["combine"]

@@ -56,7 +56,7 @@ def mean_of(members: list[Answer], k: int) -> Answer:
     return [(label, sums[label] / len(members)) for label in best]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     st.integers(1, 3).flatmap(lambda n: st.lists(st.lists(ANSWER, min_size=n, max_size=n), min_size=1, max_size=4)),
     ROWS, st.integers(1, 14),
@@ -95,7 +95,7 @@ def test_no_rows_and_labels_beyond_any_table() -> None:
     assert found[0, 1, names.index("given_first")] == 0.5
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(ROWS, st.lists(st.sets(st.integers(0, N_LABELS + 2), max_size=5), max_size=6))
 def test_facts_are_the_slow_ones(rows: list[set[int]], more: list[set[int]]) -> None:
     facts = facts_of(rows)

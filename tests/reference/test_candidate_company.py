@@ -76,7 +76,7 @@ def agree(rows: list[list[tuple[int, float]]], k: int, ties: list[Tied]) -> None
     assert (found >= 0).all() and (found[labels == HOLE] == 0).all()
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(some_ties(), st.lists(ROW, max_size=5), st.integers(0, N_LABELS + 3))
 def test_columns_are_the_slow_ones(ties: list[Tied], rows: list[list[tuple[int, float]]], k: int) -> None:
     agree(rows, k, ties)
@@ -110,7 +110,7 @@ TERMS = st.builds(
 )  # fmt: skip
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.lists(TERMS, min_size=1, max_size=6), st.permutations(range(6)))
 def test_ties_of_names_are_the_slow_ones(terms: list[LabelTerms], order: list[int]) -> None:
     texts = {f"n{at}": one for at, one in zip(order, terms, strict=False)}

@@ -82,7 +82,7 @@ def noise_of(kind: str, n_classes: int, rng: np.random.Generator) -> np.ndarray 
     return masses if masses.any() else np.ones(n_classes)
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(shapes, trainings, sortings, st.booleans(), st.booleans(), st.booleans(), scorings)
 def test_training(
     shape: tuple[int, int, int, int],
@@ -152,7 +152,7 @@ def test_gradients_are_those_of_the_losses(
     np.testing.assert_allclose(before - weights.weights, gradient, rtol=1e-3, atol=2e-4)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     shapes, st.integers(1, 12), st.integers(1, 12), st.booleans(), st.sampled_from(["own", "path", "log"]),
     st.sampled_from([1, 2]), st.booleans(),
@@ -214,7 +214,7 @@ def test_all_classes_as_candidates_are_the_full_softmax(
     assert steps[0][1] == pytest.approx(steps[1][1], rel=1e-4, abs=1e-5)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(shapes, trainings, st.booleans())
 def test_edges_on_every_selected_path_stay_as_they_are(
     shape: tuple[int, int, int, int], training: ClassTraining, by_feature: bool

@@ -89,7 +89,7 @@ class Blocks(pytest.MonkeyPatch):
         self.undo()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(cases, st.integers(1, 8), blocks, st.data())
 def test_evidence(near: Near, n_candidates: int, sizes: tuple[int, int], data: st.DataObject) -> None:
     case, n, n_labels = near.case, len(near.case.X), len(near.case.T)
@@ -111,7 +111,7 @@ def test_evidence(near: Near, n_candidates: int, sizes: tuple[int, int], data: s
             np.testing.assert_allclose(values, seen, atol=1e-4)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(cases, st.integers(1, 30), blocks, st.data())
 def test_the_ranking(near: Near, k: int, sizes: tuple[int, int], data: st.DataObject) -> None:
     case, n, n_labels = near.case, len(near.case.X), len(near.case.T)

@@ -62,7 +62,7 @@ def rank(case: dict, rows: slice = slice(None), n_jobs: int = 1, **changed: Any)
     )  # fmt: skip
 
 
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=50)
 @given(filtered(), st.integers(1, 3))
 def test_the_filtered_search_equals_the_reference(case: dict, n_jobs: int) -> None:
     top = rank(case, n_jobs=n_jobs)
@@ -85,7 +85,7 @@ def test_the_filtered_search_equals_the_reference(case: dict, n_jobs: int) -> No
         np.testing.assert_allclose(scores[: len(found)], expected.scores, rtol=1e-3, atol=1e-4)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=30)
 @given(filtered())
 def test_with_the_widest_beam_it_is_an_exhaustive_ranking_filtered(case: dict) -> None:
     n_labels = case["tree"].n_labels

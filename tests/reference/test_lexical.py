@@ -75,7 +75,7 @@ def check(
         assert dict(zip(COUNTS, line.tolist(), strict=True)) == pytest.approx(wanted, rel=1e-5, abs=1e-6)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(
     LABELS, st.lists(st.booleans(), min_size=N_WORDS, max_size=N_WORDS), DOCUMENTS, st.integers(0, 4),
     st.lists(st.tuples(st.integers(0, 7), st.integers(0, 7), st.booleans()), max_size=5),
@@ -91,7 +91,7 @@ def test_candidates_and_counts_are_the_reference_s(
         check(expected, places, *expected.candidates(places, partial), got, row, partial > 0)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(LABELS, DOCUMENTS, st.sets(st.integers(0, 7)))
 def test_counts_of_given_labels_are_the_reference_s(
     labels: list[Label], documents: list[list[Place]], asked: set[int]

@@ -49,7 +49,7 @@ def check(found: Rows, rows: list[tuple[list[bool], float]], drawn: bool) -> Non
     assert found.groups.tolist() == [size for size in sizes if size], "none has none"
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.lists(ROW, max_size=6), st.integers(0, 2**32 - 1))
 def test_what_is_listed(rows: list[tuple[list[bool], float]], seed: int) -> None:
     candidates = candidates_of(rows)

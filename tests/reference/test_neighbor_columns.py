@@ -49,7 +49,7 @@ def agree(labels: np.ndarray, nearest: tuple[np.ndarray, np.ndarray], rows: list
     np.testing.assert_array_equal(found, columns(labels, neighbors_of(*nearest), [set(row) for row in rows]))
 
 
-@settings(max_examples=120)
+@settings(max_examples=80)
 @given(st.data(), ROWS, st.integers(0, N_LABELS + 3), st.integers(0, 10))
 def test_columns_are_the_slow_ones(data: st.DataObject, rows: list[list[int]], k: int, m: int) -> None:
     asked = data.draw(st.lists(st.tuples(CANDIDATES, some_neighbors(len(rows))), max_size=5))

@@ -27,7 +27,7 @@ def matrix(random: np.random.Generator, n: int, d: int, share: float, signed: bo
     return X.astype(np.float32)
 
 
-@settings(max_examples=50)
+@settings(max_examples=30)
 @given(
     st.integers(0, 2**32), st.sampled_from([1, 2, 30, 300, 700]), st.integers(1, 40), st.sampled_from([1, 3, 10, 50]),
     st.sampled_from([1, 5, 10**6]), st.booleans(), st.booleans(),
