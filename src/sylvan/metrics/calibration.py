@@ -176,9 +176,9 @@ def _answers(Y: Any, top: Any, width: int, labelled: bool = True) -> tuple[TopK,
     """The first answers of the rows that have true labels (or of all rows), and which of them are true."""
     truth = check_truth(Y, top)
     result = as_top(check_answers(top, truth, width, is_inferred(Y)), width)
-    given = result.scores[result.labels >= 0]
-    if given.size and not (given.min() >= 0 and given.max() <= 1):
-        worst = float(given.max() if given.min() >= 0 else given.min())
+    scores = result.scores[result.labels >= 0]
+    if scores.size and not (scores.min() >= 0 and scores.max() <= 1):
+        worst = float(scores.max() if scores.min() >= 0 else scores.min())
         raise DataError(
             f"A calibration error needs probabilities in [0, 1]. Got {worst:.6g}: predict_proba gives some, and so "
             "does model.probabilities(top)."
@@ -193,20 +193,20 @@ def _answers(Y: Any, top: Any, width: int, labelled: bool = True) -> tuple[TopK,
 def _binned(top: TopK, right: npt.NDArray[np.bool_], k: int, n_bins: int, bins: Binning) -> Reliability:
     n_bins = validate.count(n_bins, "n_bins", owner="calibration_error")
     check_value("bins", bins, Choice(get_args(Binning)), "calibration_error")
-    there = top.labels[:, :k] >= 0
-    order = np.argsort(top.scores[:, :k][there], kind="stable")
-    given = top.scores[:, :k][there][order].astype(np.float64)
-    true = right[:, :k][there][order]
+    filled = top.labels[:, :k] >= 0
+    order = np.argsort(top.scores[:, :k][filled], kind="stable")
+    scores = top.scores[:, :k][filled][order].astype(np.float64)
+    true = right[:, :k][filled][order]
     if bins == "width":
         edges = np.linspace(0, 1, n_bins + 1)
-        starts = np.searchsorted(given, edges[:-1])
+        starts = np.searchsorted(scores, edges[:-1])
     else:  # equal probabilities stay together
-        inner = given[np.arange(1, n_bins) * len(given) // n_bins] if len(given) else np.zeros(n_bins - 1)
+        inner = scores[np.arange(1, n_bins) * len(scores) // n_bins] if len(scores) else np.zeros(n_bins - 1)
         edges = np.concatenate(([0.0], inner, [1.0]))
-        starts = np.concatenate(([0], np.searchsorted(given, inner)))
-    ends = np.append(starts[1:], len(given))
+        starts = np.concatenate(([0], np.searchsorted(scores, inner)))
+    ends = np.append(starts[1:], len(scores))
     counts = ends - starts
-    sums = np.stack([np.append(0.0, np.cumsum(values))[[starts, ends]] for values in (given, true)])
+    sums = np.stack([np.append(0.0, np.cumsum(values))[[starts, ends]] for values in (scores, true)])
     with np.errstate(invalid="ignore"):
         predicted, observed = (sums[:, 1] - sums[:, 0]) / counts
     return Reliability(edges, counts.astype(np.int64), predicted, observed)

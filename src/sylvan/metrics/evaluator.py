@@ -664,8 +664,8 @@ def slice_labels(counts: Any, thresholds: tuple[int, int] | None = None) -> npt.
         raise DataError(f"counts must be one int from 0 a label. Got {times.dtype} of shape {times.shape} instead.")
     if thresholds is not None:
         pair = tuple(thresholds) if isinstance(thresholds, (tuple, list, np.ndarray)) else ()
-        whole = all(isinstance(value, (int, np.integer)) and not isinstance(value, bool) for value in pair)
-        if len(pair) != 2 or not whole or not 0 <= pair[0] <= pair[1]:
+        integral = all(isinstance(value, (int, np.integer)) and not isinstance(value, bool) for value in pair)
+        if len(pair) != 2 or not integral or not 0 <= pair[0] <= pair[1]:
             raise ParameterError(
                 "The 'thresholds' parameter of slices must be two ints from 0, the first not above the second. "
                 f"Got {thresholds!r} instead."

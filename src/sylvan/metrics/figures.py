@@ -15,12 +15,12 @@ BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#767676"
 FORMATS = ".png, .svg or .pdf"  # in words
 
 
-def need_matplotlib(what: str = "Figures need") -> None:
+def need_matplotlib(reason: str = "Figures need") -> None:
     """Refuse to draw without matplotlib."""
     try:
         import matplotlib  # noqa: F401
     except ImportError as error:
-        raise DataError(f'{what} matplotlib: pip install "sylvan[plot]".') from error
+        raise DataError(f'{reason} matplotlib: pip install "sylvan[plot]".') from error
 
 
 def can_draw(path: str) -> bool:

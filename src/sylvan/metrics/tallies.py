@@ -46,8 +46,8 @@ class Block:
     def positions(self) -> npt.NDArray[np.int32]:
         """At which position each truth was answered, from 0; beyond every k where it was not."""
         positions = np.full(len(self.truths), np.iinfo(np.int32).max, np.int32)
-        for at in range(self.answers.shape[1]):
-            positions[self.answers[:, at][self.row_of] == self.truths] = at
+        for column in range(self.answers.shape[1]):
+            positions[self.answers[:, column][self.row_of] == self.truths] = column
         return positions
 
     def best_sums(
@@ -316,11 +316,11 @@ def _per_row(block: Block, truths: npt.NDArray[np.bool_], gains: Floats | None =
     return np.bincount(block.row_of[truths], gains, minlength=len(block.sizes)).astype(np.float64)
 
 
-def _of_truths(block: Block, values: npt.NDArray[Any], what: str) -> npt.NDArray[Any]:
+def _of_truths(block: Block, values: npt.NDArray[Any], noun: str) -> npt.NDArray[Any]:
     """What a label's number stands for, of each true label."""
     highest = int(block.truths.max(initial=-1))
     if highest >= len(values):
-        raise DataError(f"Y has label {highest}, but {what} of {counted(len(values), 'label')} were given.")
+        raise DataError(f"Y has label {highest}, but {noun} of {counted(len(values), 'label')} were given.")
     return values[block.truths]
 
 
@@ -397,9 +397,9 @@ class LabelTally(Tally):
 
     def reserve(self, n_labels: int) -> None:
         """There are at least this many labels."""
-        more = max(0, n_labels - len(self.true))
-        self.right, self.named = (np.pad(counts, ((0, 0), (0, more))) for counts in (self.right, self.named))
-        self.true = np.pad(self.true, (0, more))
+        n_new = max(0, n_labels - len(self.true))
+        self.right, self.named = (np.pad(counts, ((0, 0), (0, n_new))) for counts in (self.right, self.named))
+        self.true = np.pad(self.true, (0, n_new))
 
     def add(self, block: Block) -> None:
         super().add(block)

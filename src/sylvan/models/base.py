@@ -140,8 +140,8 @@ class Estimator(Fitted):
         vocabulary, numbers = self._with_new_names(Y)
         listed = validate.labels(numbers)
         n_labels = max(self.n_labels_, listed.shape[1])
-        every = listed._replace(shape=(listed.shape[0], n_labels)).to_scipy()  # as lists, they may have no label at all
-        features, labels = validate.pair(self._features(X, n_features), every, owner=type(self).__name__)
+        truth = listed._replace(shape=(listed.shape[0], n_labels)).to_scipy()  # as lists, they may have no label at all
+        features, labels = validate.pair(self._features(X, n_features), truth, owner=type(self).__name__)
         removed = np.intersect1d(labels.indices, self._removed)
         if len(removed):
             raise DataError(f"Y has label {removed[0]}, which was removed before.")

@@ -91,10 +91,10 @@ def compressed_model(
             f"{type(self).__name__}, which is as large without any weight. Got {max_size!r} instead."
         )
     for each in types:
-        whole = pruned_model(self, 1.0, each)
-        size = _size(whole)
+        unpruned = pruned_model(self, 1.0, each)
+        size = _size(unpruned)
         if size <= limit:
-            return whole
+            return unpruned
         if each == types[-1] or (limit - least) / (size - least) >= LITTLE:
             break
     return _searched(self, each, limit, (0.0, least, empty), (1.0, size))

@@ -244,8 +244,8 @@ class NeighborRanker(Estimator):
         neighbors, similarities = self.index_.nearest(take_rows(features, rows), n, n_jobs=jobs)
         same, shape = neighbors == rows[:, None], (len(rows), n - 1)
         dropped = np.where(same.any(axis=1), same.argmax(axis=1), n - 1)  # behind many equal rows, it isn't there
-        others = np.arange(n) != dropped[:, None]
-        nearest = neighbors[others].reshape(shape), similarities[others].reshape(shape)
+        other_rows = np.arange(n) != dropped[:, None]
+        nearest = neighbors[other_rows].reshape(shape), similarities[other_rows].reshape(shape)
         top = self.row_labels_.vote(nearest, self.power, min(CANDIDATES, self.n_labels_), n_jobs=jobs)
         return Voted.of(top, nearest)
 

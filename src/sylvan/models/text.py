@@ -479,12 +479,12 @@ class TextModel(TextEstimator):
         self, X: Iterable[str] | None, Y: Any, sample_weight: Any, merge: Any, label_texts: Any, options: dict[str, Any]
     ) -> of_labels.Request:
         """What an update is asked for, in the model's own terms."""
-        texts, known = None if X is None else check_texts(X, "TextModel"), self.label_texts_
+        texts, before = None if X is None else check_texts(X, "TextModel"), self.label_texts_
         if options.get("rows") is not None:
             rows = self._all_rows(options["rows"])
             options = {
                 **options,
-                "rows": rows if known is None else of_labels.with_known_texts(known, *rows, self.n_labels_),
+                "rows": rows if before is None else of_labels.with_known_texts(before, *rows, self.n_labels_),
             }
         if merge is not None:
             options = {**options, "merge": self._merges(merge)}
@@ -625,7 +625,7 @@ def _texts_of(blocks: Iterable[Any], take: Callable[[list[Any], Any], None]) -> 
     """The texts of one block after another; ``take(labels, weights)`` is given its labels."""
     for number, block in enumerate(blocks):
         try:
-            texts, labels, *rest = block
+            texts, labels, *weights = block
             n_texts, n_labels = len(texts), len(labels)
         except (TypeError, ValueError):
             raise DataError(
@@ -633,7 +633,7 @@ def _texts_of(blocks: Iterable[Any], take: Callable[[list[Any], Any], None]) -> 
             ) from None
         if n_texts != n_labels:
             raise DataError(f"Block {number} has {counted(n_texts, 'text')}, but labels for {n_labels:,}.")
-        take(labels, rest[0] if rest else None)
+        take(labels, weights[0] if weights else None)
         yield texts
 
 

@@ -294,30 +294,30 @@ def one_text(x: str | list[str], owner: str) -> list[str]:
 def _nearest_texts(model: TextEstimator, texts: list[str], name: str, examples: Any, n: int) -> tuple[Example, ...]:
     """The ``n`` training texts of a label that are nearest to the one in ``texts``: by a NeighborRanker, over the
     model's features or in a TextModel of its own, or of texts and their labels."""
-    source, others = examples if isinstance(examples, tuple | list) and len(examples) == 2 else (examples, None)
+    source, example_labels = examples if isinstance(examples, tuple | list) and len(examples) == 2 else (examples, None)
     if isinstance(source, Estimator):
-        checked, whole = None if others is None else check_texts(others), model
+        checked, owner = None if example_labels is None else check_texts(example_labels), model
         ranker: Any = source
         if isinstance(source, TextEstimator):
-            whole, ranker = source, source.inner()
+            owner, ranker = source, source.inner()
         if not hasattr(ranker, "nearest_with"):
             raise DataError(f"examples must be a NeighborRanker or hold one. Got {type(ranker).__name__} instead.")
-        if whole is model:
+        if owner is model:
             check_ranker(ranker, model.n_features_, model.n_labels_)
-        if (label := whole.vocabulary_.get(name)) is None:
+        if (label := owner.vocabulary_.get(name)) is None:
             return ()
-        result: tuple[Example, ...] = ranker.nearest_with(whole._text_features(texts), label, n, whole._feature_name)
+        result: tuple[Example, ...] = ranker.nearest_with(owner._text_features(texts), label, n, owner._feature_name)
         if checked is not None and len(checked) != ranker.n_rows_:
             raise DataError(
                 f"examples have {counted(len(checked), 'text')}, but the NeighborRanker was fitted on {ranker.n_rows_}."
             )
         return result if checked is None else with_excerpts(result, checked)
-    if others is None:
+    if example_labels is None:
         raise DataError(
             "examples must be a pair (texts, label_lists) of training texts and their labels, or a fitted "
             f"NeighborRanker. Got {type(examples).__name__} instead."
         )
-    checked, label_lists = check_texts(source), list(others)
+    checked, label_lists = check_texts(source), list(example_labels)
     if len(checked) != len(label_lists):
         raise DataError(f"examples have {counted(len(checked), 'text')}, but labels for {len(label_lists):,}.")
     rows = [i for i, row in enumerate(label_lists) if name in map(str, names_and_weights(row, i))]

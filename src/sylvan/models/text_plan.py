@@ -71,7 +71,7 @@ def _sampled_plan(
     vectorizer: Any, model: XRLinear, texts: list[str], label_lists: Any, options: dict[str, Any]
 ) -> Plan:
     """As :func:`text_plan`; of the texts no more than a sample is read."""
-    listed, now = _ListedLabels(label_lists), resident_bytes()
+    listed, resident = _ListedLabels(label_lists), resident_bytes()
     need_as_many(len(texts), listed.n_rows)
     seen = estimate_texts(vectorizer, texts)
     ids_matter = model.tree is not None or any(
@@ -82,11 +82,11 @@ def _sampled_plan(
     if weight is not None:
         options["sample_weight"] = weight[seen.rows]
     phase = Phase("features", seen.seconds, seen.peak_bytes)
-    whole = None
+    full_size = None
     if len(seen.rows) < len(texts):
-        whole = TrainingSize(len(texts), listed.n_labels, seen.n_terms, seen.n_entries, listed.n_positives)
-    plan = model.plan(seen.features, Y, whole=whole, **options)
-    plan = replace(plan, peak_bytes=max(plan.peak_bytes, now + seen.peak_bytes))
+        full_size = TrainingSize(len(texts), listed.n_labels, seen.n_terms, seen.n_entries, listed.n_positives)
+    plan = model.plan(seen.features, Y, whole=full_size, **options)
+    plan = replace(plan, peak_bytes=max(plan.peak_bytes, resident + seen.peak_bytes))
     return plan.after(phase, seen.vectorizer_bytes + name_bytes)
 
 

@@ -73,9 +73,9 @@ def _by_votes(tops: Sequence[TopK], weights: Float64, k: int, votes: int, n_jobs
         voted = np.round(sums(votes_of[by_label]), SAME)
         scored = sums(np.take_along_axis(scores[rows], by_label, axis=1) * weight[by_label]).astype(np.float32)
         best = np.lexsort((-scored, -voted), axis=-1)[:, :k]  # the lower label first among equals, as they are sorted
-        found = np.take_along_axis((voted + share * scored) / (1 + share), best, axis=1)
-        joined.scores[rows, : best.shape[1]] = np.minimum.accumulate(found, axis=1)
-        joined.labels[rows, : best.shape[1]] = np.where(found >= 0, np.take_along_axis(names, best, axis=1), -1)
+        mixed = np.take_along_axis((voted + share * scored) / (1 + share), best, axis=1)
+        joined.scores[rows, : best.shape[1]] = np.minimum.accumulate(mixed, axis=1)
+        joined.labels[rows, : best.shape[1]] = np.where(mixed >= 0, np.take_along_axis(names, best, axis=1), -1)
 
     map_parallel(work, split_ranges(len(labels), ROWS), n_jobs)
     return joined

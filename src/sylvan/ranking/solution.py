@@ -44,10 +44,10 @@ class SolvedBlock:
     @classmethod
     def of(
         cls, parts: Sequence[ClusterRows], most_children: int, changed: Sequence[Triples] = (),
-        kept: Sequence[Float16] | None = None,
+        duals: Sequence[Float16] | None = None,
     ) -> SolvedBlock:  # fmt: skip
         """Some clusters of a layer whose clusters have up to ``most_children`` children, ``changed`` scores, and
-        multipliers that are ``kept``."""
+        the multipliers (``duals``), where they are stored."""
         narrow = child_dtype(most_children)
         arrays: dict[str, Array] = {}
         types = {"features": _INT32, "lengths": narrow, "children": narrow, "weights": _FLOAT32, "intercepts": _FLOAT32}
@@ -57,8 +57,8 @@ class SolvedBlock:
         arrays["ends"] = np.cumsum([(len(rows.features), len(rows.children)) for rows in parts], axis=0, dtype=np.int64)
         for number, (name, dtype) in enumerate(CHANGES):
             arrays[name] = _joined([np.zeros(0, dtype), *(triples[number] for triples in changed)], dtype)
-        if kept is not None:
-            arrays["multipliers"] = np.concatenate([np.zeros(0, np.float16), *(values.ravel() for values in kept)])
+        if duals is not None:
+            arrays["multipliers"] = np.concatenate([np.zeros(0, np.float16), *(values.ravel() for values in duals)])
         return cls(np.array([len(rows.intercepts) for rows in parts], np.int64), arrays)
 
     @property
@@ -211,23 +211,23 @@ class LayerSolution:
             solution.multipliers[int(solution._begin[first]) : int(solution._begin[last])] = multipliers
         return solution
 
-    def without(self, kept: Bool, kept_clusters: Bool, child_offsets: Int64) -> LayerSolution:
+    def without(self, left_nodes: Bool, kept_clusters: Bool, child_offsets: Int64) -> LayerSolution:
         """Without some nodes and the clusters that they leave empty; see :mod:`sylvan.ranking.tree_ranker`."""
         left = np.flatnonzero(kept_clusters).tolist()
-        stays = [kept[int(self.child_offsets[c]) : int(self.child_offsets[c + 1])] for c in left]
+        stays = [left_nodes[int(self.child_offsets[c]) : int(self.child_offsets[c + 1])] for c in left]
         multipliers = [self.multipliers_of(c)[:, these] for c, these in zip(left, stays, strict=True)]
-        result = LayerSolution.of(child_offsets, [self.rows_of(c) for c in left], multipliers, self.pending[kept])
+        result = LayerSolution.of(child_offsets, [self.rows_of(c) for c in left], multipliers, self.pending[left_nodes])
         return replace(result, known=self.known)
 
-    def with_other_rows(self, rows: Int64, nodes: Int64, others: Bool) -> LayerSolution:
+    def with_other_rows(self, rows: Int64, nodes: Int64, mask: Bool) -> LayerSolution:
         """Where rows have become negatives of nodes, which are to be solved again; so are all nodes of clusters that
-        have rows of a mask ``others``."""
+        have rows in ``mask``."""
         cluster = np.arange(len(self.row_offsets) - 1)
         of_entry = np.repeat(cluster, np.diff(self.row_offsets))
         pending, multipliers = self.pending.copy(), self.multipliers.copy()
-        pending[np.repeat(np.isin(cluster, of_entry[others[self.rows]]), np.diff(self.child_offsets))] = STALE
+        pending[np.repeat(np.isin(cluster, of_entry[mask[self.rows]]), np.diff(self.child_offsets))] = STALE
         clusters = np.searchsorted(self.child_offsets, nodes, side="right") - 1
-        n = np.int64(len(others))
+        n = np.int64(len(mask))
         keys, wanted = of_entry * n + self.rows, clusters * n + rows
         places = np.searchsorted(keys, wanted)
         stored = places < len(keys)

@@ -116,13 +116,13 @@ class Trained(NamedTuple):
 
 def train_rankers(
     features: Rows, labels: Csr, tree: LabelTree, training: TreeTraining, sample_weight: Float32 | None = None,
-    holdout: Sequence[Int32] = (), *, runner: Runner | None = None, known: Mapping[int, LayerWeights] | None = None,
+    holdout: Sequence[Int32] = (), *, runner: Runner | None = None, fixed: Mapping[int, LayerWeights] | None = None,
     keeps: bool = False,
 ) -> Trained:  # fmt: skip
     """Phases 2 and 3: the rows that each layer's clusters learn from, then their rankers. ``holdout`` are sets of row
-    ids; ``known`` weights of layers that were learned elsewhere and are taken as they are. With ``keeps``, how each
+    ids; ``fixed`` weights of layers that were learned elsewhere and are taken as they are. With ``keeps``, how each
     layer was solved is kept for updates."""
-    runner, known = Runner() if runner is None else runner, known or {}
+    runner, fixed = Runner() if runner is None else runner, fixed or {}
     n_rows, folds = features.shape[0], Folds.of(holdout, features.shape[0])
     positives = training.positives(tree, labels) if training.relevance else runner.one(positives_job(tree, labels))
     weighted = training.weighs(labels)
@@ -134,9 +134,9 @@ def train_rankers(
     solutions: dict[int, LayerSolution] = {}
     beams = training.beams(features, layers, runner)
     beam, reached = next(beams), 0  # and the layer above which it is
-    for stage in training_stages(training.negatives, known):
-        if stage[0] in known:
-            layers[stage[0]] = known[stage[0]]
+    for stage in training_stages(training.negatives, fixed):
+        if stage[0] in fixed:
+            layers[stage[0]] = fixed[stage[0]]
             continue
         problems = {}
         for t in stage:
@@ -194,13 +194,13 @@ def solved_together(costs: Mapping[int, float], n_clusters: Mapping[int, int]) -
     return [[t for t in layers if t not in alone], *([t] for t in reversed(alone))]
 
 
-def training_stages(negatives: Sequence[str], known: Mapping[int, LayerWeights] | None = None) -> list[list[int]]:
+def training_stages(negatives: Sequence[str], fixed: Mapping[int, LayerWeights] | None = None) -> list[list[int]]:
     """Layers that can be solved together, as none of them learns from a search through another. With teacher-forced
     negatives in all layers but the first, whose one cluster every row finds, that is all of them."""
-    known = known or {}
+    fixed = fixed or {}
     stages: list[list[int]] = []
     for t, scheme in enumerate(negatives):
-        if t and scheme == "tfn" and t not in known and t - 1 not in known:
+        if t and scheme == "tfn" and t not in fixed and t - 1 not in fixed:
             stages[-1].append(t)
         else:
             stages.append([t])
@@ -211,12 +211,12 @@ def _description(stage: Sequence[int], depth: int) -> str:
     if len(stage) == depth:
         return "Training"
     if len(stage) == 1:
-        which = f"layer {stage[0] + 1}"
+        layers = f"layer {stage[0] + 1}"
     elif stage[-1] - stage[0] == len(stage) - 1:
-        which = f"layers {stage[0] + 1} to {stage[-1] + 1}"
+        layers = f"layers {stage[0] + 1} to {stage[-1] + 1}"
     else:
-        which = f"layers {', '.join(str(t + 1) for t in stage[:-1])} and {stage[-1] + 1}"
-    return f"Training {which} of {depth}"
+        layers = f"layers {', '.join(str(t + 1) for t in stage[:-1])} and {stage[-1] + 1}"
+    return f"Training {layers} of {depth}"
 
 
 def _laid_out(

@@ -100,10 +100,10 @@ class TreeRanker:
 
     def without(self, labels: Int32) -> TreeRanker:
         """Without some labels: their leaves, the clusters that these leave empty, and the weights of both."""
-        tree, kept = self.tree.without(labels)
-        clusters = [np.ones(1, bool), *kept[:-1]]
+        tree, masks = self.tree.without(labels)
+        clusters = [np.ones(1, bool), *masks[:-1]]
         layers = []
-        for layer, stays, in_clusters, offsets in zip(self.layers, kept, clusters, tree.child_offsets, strict=True):
+        for layer, stays, in_clusters, offsets in zip(self.layers, masks, clusters, tree.child_offsets, strict=True):
             parts = []  # all other nodes keep their weights, bit for bit
             for c, (first, last) in enumerate(itertools.pairwise(layer.child_offsets.tolist())):
                 if in_clusters[c]:

@@ -50,17 +50,17 @@ class Classes:
 
     def find(self, y: Any, *, owner: str | None = None) -> Int32:
         """The id of each row's class; -1 for one that isn't here, or a DataError where there is an ``owner``."""
-        others, ids = classes_of(y)
+        classes, ids = classes_of(y)
         numbers_ = ids.astype(np.int64)
-        if others.listed and (others.vocabulary is not None or self.vocabulary is not None):
-            names, alike = self.names, isinstance(self.names, Numbers) == isinstance(others.names, Numbers)
-            places = [names.get(name) if alike else None for name in others.names]
+        if classes.listed and (classes.vocabulary is not None or self.vocabulary is not None):
+            names, alike = self.names, isinstance(self.names, Numbers) == isinstance(classes.names, Numbers)
+            places = [names.get(name) if alike else None for name in classes.names]
             numbers_ = np.array([-1 if place is None else place for place in places], np.int64)[ids]
         missing = (numbers_ < 0) | (numbers_ >= self.n)
         if owner is not None and missing.any():
             row = int(np.argmax(missing))
             raise DataError(
-                f"y holds class {others.array[ids[row]].item()!r} in row {row}, but {owner} knows only the "
+                f"y holds class {classes.array[ids[row]].item()!r} in row {row}, but {owner} knows only the "
                 f"{counted(self.n, 'class')} that it was given first: partial_fit adds none. update adds classes, of "
                 "the same kind as these."
             )
@@ -69,12 +69,12 @@ class Classes:
     def with_those_of(self, y: Any) -> Classes:
         """These classes and behind them those of ``y`` that aren't among them, in sorted order. What is no class beside
         these, such as a string beside numbers, is left for :meth:`find` to refuse."""
-        others = classes_of(y)[0]
-        if self.vocabulary is None and others.vocabulary is None:
-            return self if others.n <= self.n else Classes(others.n)
-        if not others.listed:
+        classes = classes_of(y)[0]
+        if self.vocabulary is None and classes.vocabulary is None:
+            return self if classes.n <= self.n else Classes(classes.n)
+        if not classes.listed:
             return self
-        before, names = self.names, others.names
+        before, names = self.names, classes.names
         if isinstance(before, Numbers) != isinstance(names, Numbers):
             return self
         new = [name for name in names if name not in before]

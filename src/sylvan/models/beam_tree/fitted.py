@@ -199,8 +199,8 @@ def rank_exactly(
         if not (raw or log_probabilities):
             scores -= log_sums_of(scores, scores.max(axis=1))[:, None]
         if labels is not None:
-            every = np.broadcast_to(np.arange(n_classes, dtype=np.int32), scores.shape)
-            scores[~labels.opens(every, np.arange(n_rows)[:, None], rows)] = -np.inf
+            class_ids = np.broadcast_to(np.arange(n_classes, dtype=np.int32), scores.shape)
+            scores[~labels.opens(class_ids, np.arange(n_rows)[:, None], rows)] = -np.inf
         columns, best = best_columns(scores, k)
         _put(top, rows, np.where(best > -np.inf, columns, -1), best)
 

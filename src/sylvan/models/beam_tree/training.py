@@ -395,10 +395,10 @@ def _mark(trials: Trials, trainer: ClassTrainer) -> list[float]:
 def plan_training(learning: Learning, runner: Runner) -> Plan:
     """The plan of a training: its tree is made, its other jobs are asked for their cost, which is in rows shown."""
     learning.need_room()
-    now, available = resident_bytes(), available_bytes()
+    resident, available = resident_bytes(), available_bytes()
     with timed(runner.n_jobs) as making:
         tree = runner.one(learning.tree_job(runner.n_jobs))
-    phases = [Phase("tree", making.seconds, max(0, resident_bytes() - now))]
+    phases = [Phase("tree", making.seconds, max(0, resident_bytes() - resident))]
     trials = Trials.of(learning, tree, runner.n_jobs)
     passes = learning.passes_job(tree, learning.training, learning.epochs)
     per_row = _seconds_a_row(learning, tree) if passes.cost else 0.0
@@ -407,9 +407,9 @@ def plan_training(learning: Learning, runner: Runner) -> Plan:
     phases.append(Phase("training", passes.cost * per_row, passes.peak_bytes))
     return Plan(
         sum(phase.seconds for phase in phases),
-        now + max(phase.peak_bytes for phase in phases),
+        resident + max(phase.peak_bytes for phase in phases),
         passes.peak_bytes + _TREE_BYTES * learning.examples.n_classes,
-        None if available is None else now + available,
+        None if available is None else resident + available,
         tuple(phases),
         ("fewer features", *(["optimizer='sgd', a third as much"] if learning.training.optimizer != "sgd" else [])),
     )
@@ -422,10 +422,10 @@ def _seconds_a_row(learning: Learning, tree: LabelTree) -> float:
     training = replace(learning.training, learning_rate=_RATE)
     trainer = learning.trainer(training, tree)
     train_pass(trainer, some)
-    start, shown, seconds = time.process_time(), 0, 0.0
+    start, n_seen, seconds = time.process_time(), 0, 0.0
     # Until the clock has moved: on some machines it does in steps of ten milliseconds.
-    while shown < _SHOWN or seconds == 0 or (seconds < _ENOUGH_SECONDS and shown < len(rows)):
+    while n_seen < _SHOWN or seconds == 0 or (seconds < _ENOUGH_SECONDS and n_seen < len(rows)):
         train_pass(trainer, some)
-        shown += len(some)
+        n_seen += len(some)
         seconds = time.process_time() - start
-    return seconds / shown
+    return seconds / n_seen

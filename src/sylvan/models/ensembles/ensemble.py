@@ -112,10 +112,10 @@ class JointModel(Estimator):
         weight = None if sample_weight is None else validate.sample_weight(sample_weight, n_rows)
         return TrainingRows(X, Y, n_rows, weight, named, single_label)
 
-    def _identity(self, **more: Any) -> dict[str, Any]:
+    def _identity(self, **fields: Any) -> dict[str, Any]:
         """What tells this training from others, for its checkpoint; each member's own part knows its data as well."""
         kinds = ", ".join(type(member).__name__ for member in self.members)
-        return identity_of(type(self).__name__, {"members": kinds, **more})
+        return identity_of(type(self).__name__, {"members": kinds, **fields})
 
     def _updated(self, X: Any, Y: Any, sample_weight: Any, options: Mapping[str, Any]) -> joining.Joined:
         """Copies of the members, brought up to date."""
@@ -562,10 +562,10 @@ class Ensemble(JointModel):
         weight = options.get("sample_weight")
         if (split := joining.split_rows(Y, n_rows, weight) if len(self.members) > 1 else None) is None:
             return joining.shares(None, len(self.members))
-        rest, holdout = split
-        part = dict(options) if weight is None else {**options, "sample_weight": weight[rest]}
+        train_rows, holdout = split
+        part = dict(options) if weight is None else {**options, "sample_weight": weight[train_rows]}
         trained, _ = joining.fit_members(
-            self.members, joining.take(X, rest), joining.take(Y, rest), part, checkpoint, "holdout"
+            self.members, joining.take(X, train_rows), joining.take(Y, train_rows), part, checkpoint, "holdout"
         )
         joined = Ensemble.of_fitted(
             trained, how=self.how, candidates=self.candidates, votes=self.votes, n_jobs=self.n_jobs, calibration=None

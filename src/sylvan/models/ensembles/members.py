@@ -107,12 +107,12 @@ def fit_members(
     fitted: list[Estimator] = [fresh(member) for member in members]
     tops: list[TopK | None] = [None] * len(members)
     for number, member in enumerate(fitted):
-        every = _member_options(member, options, checkpoint, f"{name}{number}")
-        every |= own_options[number] if own_options else {}
+        member_options = _member_options(member, options, checkpoint, f"{name}{number}")
+        member_options |= own_options[number] if own_options else {}
         if rows is None:
-            member.fit(X, Y, **every)
+            member.fit(X, Y, **member_options)
         else:
-            tops[number] = member.fit_holding_out(X, Y, rows, **every)
+            tops[number] = member.fit_holding_out(X, Y, rows, **member_options)
     return fitted, tops
 
 
@@ -133,15 +133,15 @@ def held_out_answers(
     """Answers to some rows by another model of the member's parameters, trained without them. For models whose
     :meth:`Estimator.fit_holding_out` gives none."""
     # Returns shape (n, k)
-    rest = np.setdiff1d(np.arange(X.shape[0] if hasattr(X, "shape") else len(X), dtype=np.int32), rows)
+    train_rows = np.setdiff1d(np.arange(X.shape[0] if hasattr(X, "shape") else len(X), dtype=np.int32), rows)
     part = _member_options(member, options, checkpoint, name)
     if part.get("sample_weight") is not None:
-        part["sample_weight"] = part["sample_weight"][rest]
-    without = fresh(member).fit(take(X, rest), take(Y, rest), **part)
+        part["sample_weight"] = part["sample_weight"][train_rows]
+    without = fresh(member).fit(take(X, train_rows), take(Y, train_rows), **part)
     top = without.rank_voted(take(X, rows), min(CANDIDATES, without.n_labels_))
     if isinstance(top, Voted):  # by their numbers among all rows
         numbers, similarities = top.nearest
-        top = Voted.of(top, (np.where(numbers >= 0, rest[numbers], np.int32(-1)), similarities))
+        top = Voted.of(top, (np.where(numbers >= 0, train_rows[numbers], np.int32(-1)), similarities))
     if fitted.vocabulary_ is None or without.vocabulary_ is None:
         return renumbered(top, None)
     return renumbered(top, np.array([fitted.vocabulary_.id(label) for label in without.vocabulary_], np.int32))
@@ -189,10 +189,10 @@ class Joined:
     def of(cls, members: Sequence[Estimator], owner: str) -> Joined:
         """Of fitted members; those that don't fit each other are refused."""
 
-        def same(what: str, sizes: list[int]) -> int:
+        def same(noun: str, sizes: list[int]) -> int:
             if len(set(sizes)) > 1:
                 numbers = ", ".join(map(str, sizes))
-                raise DataError(f"The members of the {owner} have different numbers of {what}: {numbers}.")
+                raise DataError(f"The members of the {owner} have different numbers of {noun}: {numbers}.")
             return sizes[0]
 
         fields: tuple[tuple[str, ...], str] | None = None
@@ -230,8 +230,8 @@ class Joined:
 
     def _pairs(self) -> Iterator[tuple[Estimator, Int32]]:
         """Each member with the joint ids of its labels."""
-        every = np.arange(self.n_labels, dtype=np.int32)
-        return ((member, every if ids is None else ids) for member, ids in zip(self.members, self.ids, strict=True))
+        all_ids = np.arange(self.n_labels, dtype=np.int32)
+        return ((member, all_ids if ids is None else ids) for member, ids in zip(self.members, self.ids, strict=True))
 
     def counts(self) -> tuple[Int64, int]:
         """How many training rows have each label, and how many there are; of each the most that a member has seen."""
@@ -261,8 +261,8 @@ class Joined:
         """The members with other names for some labels, where they know them."""
         members = []
         for member, ids in self._pairs():
-            known: Any = member.vocabulary_
-            new = {known[own]: names[label] for own, label in enumerate(ids.tolist()) if label in names}
+            vocabulary: Any = member.vocabulary_
+            new = {vocabulary[position]: names[label] for position, label in enumerate(ids.tolist()) if label in names}
             members.append(member.with_label_names(new))
         return Joined.of(members, self.owner)
 
@@ -270,7 +270,7 @@ class Joined:
         """The options of ``rank`` that hold a member to the labels that are open."""
         if labels is None:
             return {}
-        ids = np.arange(self.n_labels, dtype=np.int32) if (known := self.ids[number]) is None else known
+        ids = np.arange(self.n_labels, dtype=np.int32) if (member_ids := self.ids[number]) is None else member_ids
         shared = np.isin(ids, labels.shared)  # a mask: numbers may be names to a member
         if labels.rows is None:
             return {"allowed" if labels.allows else "denied": shared}
@@ -299,9 +299,9 @@ def split_rows(Y: Any, n_rows: int, weight: Float32 | None) -> tuple[Int32, Int3
         return bool(validate.labels(labels).indices.size)
 
     for holdout in holdout_folds(n_rows, 1, weight):
-        rest = np.setdiff1d(np.arange(n_rows, dtype=np.int32), holdout)
-        if has_labels(rest) and has_labels(holdout):
-            return rest, holdout
+        train_rows = np.setdiff1d(np.arange(n_rows, dtype=np.int32), holdout)
+        if has_labels(train_rows) and has_labels(holdout):
+            return train_rows, holdout
     return None
 
 

@@ -50,9 +50,9 @@ def packed(layer: Float32, scales: Float32) -> UInt8:
     for start in range(0, n, _ROWS):
         rows = slice(start, start + _ROWS)
         part = layer[rows].reshape(-1, scales.shape[1], width // scales.shape[1])
-        whole = (np.rint(part / scales[rows, :, None]) - LEAST).astype(np.uint8).reshape(-1, width)
-        codes[rows] = whole[:, ::2]
-        codes[rows, : width // 2] |= whole[:, 1::2] << 4
+        rounded = (np.rint(part / scales[rows, :, None]) - LEAST).astype(np.uint8).reshape(-1, width)
+        codes[rows] = rounded[:, ::2]
+        codes[rows, : width // 2] |= rounded[:, 1::2] << 4
     return codes
 
 
@@ -60,11 +60,11 @@ def unpacked(codes: UInt8, scales: Float32, width: int) -> Float32:
     """The layer that :func:`packed` was given, to the last bit; its shape is (n, width)."""
     n, n_repetitions = scales.shape
     layer = np.empty((n, width), np.float32)
-    whole = np.empty((min(_ROWS, n), width), np.float32)
+    buffer = np.empty((min(_ROWS, n), width), np.float32)
     with np.errstate(all="ignore"):  # scales from a damaged file
         for start in range(0, n, _ROWS):
             part = codes[start : start + _ROWS]
-            values = whole[: len(part)]
+            values = buffer[: len(part)]
             values[:, ::2], values[:, 1::2] = part & 15, part[:, : width // 2] >> 4
             values += LEAST
             steps = np.repeat(scales[start : start + _ROWS], width // n_repetitions, axis=1)
@@ -256,13 +256,13 @@ def best_buckets(network: BucketNetwork, X: Any, truths: sp.csr_matrix, choices:
         scores = np.concatenate([sigmoid(some.bucket_logits(hidden[part], 0)) for part in parts])
         height = max(_AFFINITIES // some.n_buckets, 1)
         for first in range(0, n_labels, height):
-            here = slice(first, first + height)
-            sums = np.asarray(by_label[here] @ scores)
+            block = slice(first, first + height)
+            sums = np.asarray(by_label[block] @ scores)
             columns, most = best_columns(sums, min(choices, some.n_buckets))
-            numbers = np.concatenate([best[here], columns + np.int32(start)], axis=1)
+            numbers = np.concatenate([best[block], columns + np.int32(start)], axis=1)
             # those of lower buckets stand first
-            places, values[here] = best_columns(np.concatenate([values[here], most], axis=1), choices)
-            best[here] = np.take_along_axis(numbers, places, axis=1)
+            places, values[block] = best_columns(np.concatenate([values[block], most], axis=1), choices)
+            best[block] = np.take_along_axis(numbers, places, axis=1)
     best[np.diff(by_label.indptr) == 0] = -1
     return best
 
@@ -275,13 +275,13 @@ def expected_affinity(
     # Shapes: X (n, n_features); truths (n, n_labels); assignment (n_repetitions, n_labels)
 
     def work(part: tuple[int, int]) -> float:
-        here = truths[slice(*part)]
-        rows = np.repeat(np.arange(here.shape[0]), np.diff(here.indptr))
+        block = truths[slice(*part)]
+        rows = np.repeat(np.arange(block.shape[0]), np.diff(block.indptr))
         hidden = network.hidden_values(X[slice(*part)])
         total = 0.0
         for repetition in range(network.n_repetitions):
             logits = network.bucket_logits(hidden, repetition)
-            total += float(sigmoid(logits[rows, assignment[repetition, here.indices]]).sum(dtype=np.float64))
+            total += float(sigmoid(logits[rows, assignment[repetition, block.indices]]).sum(dtype=np.float64))
         return total
 
     sums = map_parallel(work, split_ranges(X.shape[0], network.block_rows()), n_jobs)

@@ -211,9 +211,9 @@ class IRLIClassifier(Estimator):
         self.n_labels_ = n_labels
         return self
 
-    def _query(self, **given: Any) -> BucketQuery:
+    def _query(self, **settings: Any) -> BucketQuery:
         """How buckets are looked into and labels ranked."""
-        values = {name: value for name, value in given.items() if value is not None}
+        values = {name: value for name, value in settings.items() if value is not None}
         check_values(self.constraints, "rank", **values)
         return BucketQuery(**{"probes": self.probes, "min_votes": self.min_votes, "order": self.order, **values})
 
@@ -420,19 +420,19 @@ class IRLIClassifier(Estimator):
     ) -> tuple[UpdateRows, Vocabulary | None]:
         """What an update learns from, verified, and the names of labels then."""
         self.check_params()
-        owner, others = type(self).__name__, [name for name, value in options.items() if value is not None]
-        if "forget" in others:
+        owner, unused = type(self).__name__, [name for name, value in options.items() if value is not None]
+        if "forget" in unused:
             raise UnsupportedError(
                 f"{owner} can't forget rows: its networks hold something of each that they were shown. Train it again "
                 "without them."
             )
-        if "merge" in others:
+        if "merge" in unused:
             raise UnsupportedError(
                 f"{owner} can't merge labels: it keeps no rows. Train it again with their rows as one label's, or "
                 "remove those that are to be answered no more (without_labels)."
             )
-        if others:
-            raise UnsupportedError(f"The update of {owner} takes no {others[0]!r}, but rows, epochs and n_features.")
+        if unused:
+            raise UnsupportedError(f"The update of {owner} takes no {unused[0]!r}, but rows, epochs and n_features.")
         need_torch("Bringing an IRLIClassifier up to date")
         known_rows = None if rows is None else self._known_rows(rows)
         width = None if n_features is None else self._more_features(n_features)

@@ -130,21 +130,21 @@ class FittedIRLI:
         map_parallel(work, self._parts(matrix, query), n_jobs)
         return totals[0], totals[1]
 
-    def updated(self, model: Any, given: UpdateRows) -> FittedIRLI:
+    def updated(self, model: Any, update: UpdateRows) -> FittedIRLI:
         """New labels in buckets, and the networks trained on, with a model's parameters."""
         from sylvan.models.irli.training import one_thread
 
         with one_thread():
-            return learned_on(model, _placed(model, self, given), given)
+            return learned_on(model, _placed(model, self, update), update)
 
-    def plan_update(self, model: Any, given: UpdateRows) -> IRLIUpdatePlan:
+    def plan_update(self, model: Any, update: UpdateRows) -> IRLIUpdatePlan:
         """What placing the labels takes, and learning, by a few batches of one group."""
         from sylvan.models.irli.training import one_thread
 
         with one_thread():
             with timed() as around:
-                known = _placed(model, self, given)
-                jobs, lesson = _jobs(model, known, given)
+                placed = _placed(model, self, update)
+                jobs, lesson = _jobs(model, placed, update)
             inputs, spent = {**jobs[0].inputs, "epochs": 1}, []
             rows = inputs["rows"]
             tried = rows[:1, : _BATCHES * lesson.settings.batch_size]
@@ -155,9 +155,9 @@ class FittedIRLI:
         each = max(spent[2] - spent[1], 0) * rows.size / tried.size + spent[1]
         seconds = each * len(jobs) / min(resolve_jobs(model.n_jobs), len(jobs))
         size = sum(array.nbytes for job in jobs for array in job.inputs["state"].values())
-        learned = known.network.first.nbytes + known.network.second.nbytes
-        beside = rows.shape[1] - given.n_new
-        return IRLIUpdatePlan(given.epochs, given.n_new, beside, 2 * around.seconds + seconds, 2 * size + learned)
+        learned = placed.network.first.nbytes + placed.network.second.nbytes
+        beside = rows.shape[1] - update.n_new
+        return IRLIUpdatePlan(update.epochs, update.n_new, beside, 2 * around.seconds + seconds, 2 * size + learned)
 
     def to_parts(self) -> tuple[dict[str, Any], dict[str, Array]]:
         """Values and arrays for a saved model."""
@@ -276,23 +276,23 @@ def learned_on(model: Any, fitted: FittedIRLI, rows: UpdateRows) -> FittedIRLI:
     return replace(fitted, network=network, row_sums=rounds.row_sums_of(states))
 
 
-def _placed(model: Any, known: FittedIRLI, given: UpdateRows) -> FittedIRLI:
+def _placed(model: Any, fitted: FittedIRLI, update: UpdateRows) -> FittedIRLI:
     """Networks as wide as the rows, and new labels in buckets, in every repetition."""
-    if new := given.X.shape[1] - known.network.n_features:
-        if (sums := known.row_sums) is not None:
+    if new := update.X.shape[1] - fitted.network.n_features:
+        if (sums := fitted.row_sums) is not None:
             sums = np.concatenate((sums, np.zeros((new, sums.shape[1]), np.float32)))
-        known = replace(known, network=known.network.widened(given.X.shape[1]), row_sums=sums)
-    before, n_known, n_labels = known.buckets, known.buckets.n_labels, given.truths.shape[1]
+        fitted = replace(fitted, network=fitted.network.widened(update.X.shape[1]), row_sums=sums)
+    before, n_known, n_labels = fitted.buckets, fitted.buckets.n_labels, update.truths.shape[1]
     if n_labels == n_known:
-        return known
-    truths = given.truths[: given.n_new, n_known:].tocsr()
+        return fitted
+    truths = update.truths[: update.n_new, n_known:].tocsr()
     rows = np.flatnonzero(np.diff(truths.indptr))
-    X, truths, loads = given.X[rows], truths[rows], before.loads()
+    X, truths, loads = update.X[rows], truths[rows], before.loads()
     choices = min(WIDER * model.choices, before.n_buckets)
     hashed = hash_partition(n_labels, before.n_buckets, before.n_repetitions, model.seed)[:, n_known:]
 
     def work(repetition: int) -> Int32:
-        best = best_buckets(known.network.only(repetition), X, truths, choices)
+        best = best_buckets(fitted.network.only(repetition), X, truths, choices)
         unknown = best[:, 0] < 0
         best[unknown] = hashed[repetition, unknown, None]
         seed = model.seed, _PLACES, n_known, repetition
@@ -300,21 +300,21 @@ def _placed(model: Any, known: FittedIRLI, given: UpdateRows) -> FittedIRLI:
 
     placed = map_parallel(work, range(before.n_repetitions), resolve_jobs(model.n_jobs), description="Placing")
     assignment = np.hstack((before.assignment, np.stack(placed)))
-    return replace(known, buckets=Buckets.from_assignment(assignment, before.n_buckets))
+    return replace(fitted, buckets=Buckets.from_assignment(assignment, before.n_buckets))
 
 
-def _jobs(model: Any, fitted: FittedIRLI, given: UpdateRows) -> tuple[list[Job[State]], Lesson]:
+def _jobs(model: Any, fitted: FittedIRLI, update: UpdateRows) -> tuple[list[Job[State]], Lesson]:
     """The training of each group of networks on the rows, from what they are."""
-    network, weights = fitted.network, given.weights
+    network, weights = fitted.network, update.weights
     sizes = {"n_buckets": network.n_buckets, "n_repetitions": network.n_repetitions, "hidden": network.hidden}
-    seed = np.random.SeedSequence([model.seed, _SHOWN, given.n_rows]).generate_state(1)[0] >> 1  # of this update
+    seed = np.random.SeedSequence([model.seed, _SHOWN, update.n_rows]).generate_state(1)[0] >> 1  # of this update
     settings = LearningSettings.of({**model.get_params(deep=False), **sizes, "seed": int(seed)})
-    rows = given.shown(settings.seed)
+    rows = update.shown(settings.seed)
     if weights is not None:
         weights = weights / weights[np.unique(rows)].mean(dtype=np.float64).astype(np.float32)
-    lesson = Lesson(given.X, given.truths, settings, InputScale.of(given.X), weights)
+    lesson = Lesson(update.X, update.truths, settings, InputScale.of(update.X), weights)
     states = rounds.states_of(network, grouped(settings), lesson.scale, fitted.row_sums)
-    how = {"epochs": given.epochs, "rows": rows, "fade": True}
+    how = {"epochs": update.epochs, "rows": rows, "fade": True}
     return training_jobs("update", lesson, states, fitted.buckets.assignment, rows.size, **how), lesson
 
 

@@ -97,8 +97,8 @@ def principal_directions(vectors: Float32, width: int, seed: int) -> Float32:
     isn't taken away, so that inner products of projected vectors come near those of the vectors."""
     # Shape: vectors (n, d); returns (d, width)
     some = np.sort(np.random.default_rng([seed, 8]).permutation(len(vectors))[:_DIRECTIONS_OF])
-    shown = vectors[some].astype(np.float64)
-    directions = np.linalg.eigh(shown.T @ shown)[1][:, ::-1]
+    sample = vectors[some].astype(np.float64)
+    directions = np.linalg.eigh(sample.T @ sample)[1][:, ::-1]
     return np.ascontiguousarray(directions[:, :width], dtype=np.float32)
 
 
@@ -113,11 +113,11 @@ def plan_index(
     n, width = vectors.shape
     sizes = IndexSizes.of(parameters, n, width)
     settings = LearningSettings.of({**parameters, "n_buckets": sizes.n_buckets, "hidden": sizes.hidden})
-    shown, n_queries = sizes.n_components or width, min(sizes.n_queries, n) if n_given is None else n_given
-    now, available = resident_bytes(), available_bytes()
+    n_inputs, n_queries = sizes.n_components or width, min(sizes.n_queries, n) if n_given is None else n_given
+    resident, available = resident_bytes(), available_bytes()
     with one_thread():
-        training, moving, judging = _seconds_of_steps(n, int(parameters["n_neighbors"]), settings, shown)
-        rough_width = min(shown, ROUGH_WIDTH) if sizes.n_components else width
+        training, moving, judging = _seconds_of_steps(n, int(parameters["n_neighbors"]), settings, n_inputs)
+        rough_width = min(n_inputs, ROUGH_WIDTH) if sizes.n_components else width
         exact, rough = (_seconds_of_distance(vectors[:_ROWS, :used], metric) for used in (width, rough_width))
     # The neighbours of training queries are computed, and those of the holdout, which are exact.
     holdout = min(1000, n_queries // 10)
@@ -127,8 +127,8 @@ def plan_index(
     epochs = (rounds + 1) * settings.epochs_per_round + settings.final_epochs
     n_groups, batches = len(grouped(settings)), -(-n_queries // settings.batch_size)
     spread = min(n_jobs, n_groups)  # a group is trained on one thread
-    network = settings.n_repetitions * (settings.hidden * (shown + sizes.n_buckets + 1) + sizes.n_buckets)
-    projected = _FLOAT * shown * (n + n_queries + width) if sizes.n_components else 0
+    network = settings.n_repetitions * (settings.hidden * (n_inputs + sizes.n_buckets + 1) + sizes.n_buckets)
+    projected = _FLOAT * n_inputs * (n + n_queries + width) if sizes.n_components else 0
     truths = 12 * n_queries * int(parameters["n_neighbors"])
     buckets = 2 * _FLOAT * settings.n_repetitions * n
     phases = (
@@ -137,10 +137,10 @@ def plan_index(
         Phase("moving", rounds * n * moving / n_jobs, 3 * buckets),
         Phase("judging", (rounds + 1 + _TUNED) * holdout * judging / n_jobs, 0),
     )
-    model = _FLOAT * (n * width + network + (shown * width if sizes.n_components else 0)) + buckets
-    peak = now + vectors.nbytes + sum(phase.peak_bytes for phase in phases)
+    model = _FLOAT * (n * width + network + (n_inputs * width if sizes.n_components else 0)) + buckets
+    peak = resident + vectors.nbytes + sum(phase.peak_bytes for phase in phases)
     seconds = sum(phase.seconds for phase in phases)
-    return Plan(seconds, peak, model, None if available is None else now + available, phases)
+    return Plan(seconds, peak, model, None if available is None else resident + available, phases)
 
 
 def _seconds_of_distance(rows: Vectors, metric: Metric) -> float:
@@ -150,12 +150,12 @@ def _seconds_of_distance(rows: Vectors, metric: Metric) -> float:
     return comparing.seconds / (min(_QUERIES, len(rows)) * len(rows))
 
 
-def _seconds_of_steps(n: int, n_neighbors: int, settings: LearningSettings, shown: int) -> tuple[float, float, float]:
+def _seconds_of_steps(n: int, n_neighbors: int, settings: LearningSettings, width: int) -> tuple[float, float, float]:
     """Seconds of training a group on a batch, of a vector's best buckets, and of judging a query; of one thread."""
     from sylvan.models.irli.training import GroupTrainer
 
     size, random = _BATCHES * settings.batch_size, np.random.default_rng(0)
-    inputs = random.standard_normal((size, shown), np.float32)
+    inputs = random.standard_normal((size, width), np.float32)
     ones, ids = np.ones(size * n_neighbors, np.float32), random.integers(n, size=size * n_neighbors, dtype=np.int32)
     truths = sp.csr_matrix((ones, ids, np.arange(0, size * n_neighbors + 1, n_neighbors)), shape=(size, n))
     group, lesson = grouped(settings)[0], Lesson(inputs, truths, settings, InputScale.of(inputs))
@@ -355,11 +355,11 @@ class IRLIIndex(VectorIndex):
             def seen(rows: Vectors) -> Vectors:
                 return rows if projection is None else rows @ projection
 
-            given = {"queries": queries, "neighbors": neighbors}
-            data = {name: None if array is None else np.asarray(array) for name, array in given.items()}
-            held, judge = sample.holdout, None
-            if held is not None:
-                judge = RecallJudge(seen(held[0]), held[1], n_jobs=n_jobs)
+            inputs = {"queries": queries, "neighbors": neighbors}
+            data = {name: None if array is None else np.asarray(array) for name, array in inputs.items()}
+            holdout, judge = sample.holdout, None
+            if holdout is not None:
+                judge = RecallJudge(seen(holdout[0]), holdout[1], n_jobs=n_jobs)
             learned = fit_partitions(
                 type(self).__name__, {**parameters, **asdict(sizes), "metric": metric}, {"base": vectors, **data},
                 seen(sample.queries), sample.truths, n_jobs=n_jobs, checkpoint=checkpoint, runner=runner,
@@ -367,9 +367,9 @@ class IRLIIndex(VectorIndex):
             )  # fmt: skip
             network = replace(learned.network, projection=projection)
             index = BucketedVectors(vectors, metric, learned.buckets, network)
-            if held is not None and self.probes == "auto":  # the settings for the wished recall
+            if holdout is not None and self.probes == "auto":  # the settings for the wished recall
                 tuning = choose_settings(
-                    network, index.buckets, held[0], nearest_of(held[1]), recall=self.recall, order=self.order,
+                    network, index.buckets, holdout[0], nearest_of(holdout[1]), recall=self.recall, order=self.order,
                     n_jobs=n_jobs,
                 )  # fmt: skip
         self.metric, self._vectors, self._rounds, self.tuning_ = metric, index, learned.record, tuning

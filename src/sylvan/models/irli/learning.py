@@ -48,8 +48,8 @@ def fit_partitions(
     runner: Runner | None, **options: Any,
 ) -> LearnedPartitions:  # fmt: skip
     """What an estimator's ``fit`` learns, on the runner that it was given."""
-    own = {name: value for name, value in parameters.items() if name != "n_jobs"}
-    identity = partial(identity_of, estimator, own, **data)
+    settings = {name: value for name, value in parameters.items() if name != "n_jobs"}
+    identity = partial(identity_of, estimator, settings, **data)
     with opened_runner(n_jobs, runner=runner, checkpoint=checkpoint, identity=identity) as opened:
         return learn_partitions(X, truths, LearningSettings.of(parameters), runner=opened, **options)
 
@@ -117,8 +117,8 @@ def training_jobs(
 
     jobs = []
     for i, (group, state) in enumerate(zip(grouped(lesson.settings), states, strict=True)):
-        own = {"repetitions": group, "state": state, "assignment": assignment[group.start : group.stop]}
-        inputs = {"lesson": lesson, **own, **how}
+        group_inputs = {"repetitions": group, "state": state, "assignment": assignment[group.start : group.stop]}
+        inputs = {"lesson": lesson, **group_inputs, **how}
         title = f"training the networks of repetitions {group[0]} to {group[-1]}"
         size = 2 * sum(array.nbytes for array in state.values())
         jobs.append(Job(f"{name}.group{i}", train_group, inputs, cost, size, rounds.STATE, title))
@@ -226,10 +226,10 @@ class _Learning:
             return None
         progress, last = stored[0], stored[0].rounds[-1].number
         states = {n: self.runner.load(self._names(n), rounds.STATE) for n in {last, progress.best_round}}
-        now, best = states[last], states[progress.best_round]
-        if now is None or best is None:
+        latest, best = states[last], states[progress.best_round]
+        if latest is None or best is None:
             return None
-        return replace(progress, last=replace(progress.last, states=now), best=replace(progress.best, states=best))
+        return replace(progress, last=replace(progress.last, states=latest), best=replace(progress.best, states=best))
 
 
 def _moved_labels(

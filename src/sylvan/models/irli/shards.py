@@ -128,12 +128,12 @@ class ProcessExecutor:
         try:
             with _starting, _few_threads(n_jobs):
                 for number in range(n_shards):
-                    here, child = context.Pipe()
+                    parent, child = context.Pipe()
                     process = context.Process(target=_serve, args=(child,), daemon=True, name=f"sylvan-shard-{number}")
                     process.start()
                     child.close()
                     self._processes.append(process)
-                    self._pipes.append(here)
+                    self._pipes.append(parent)
         except BaseException:
             self.close()
             raise
@@ -490,8 +490,8 @@ class ShardedIRLIIndex(VectorIndex):
     def _search(self, queries: Float32, k: int, options: dict[str, Any]) -> Answers:
         answers = self._all("search", queries=queries, k=k, return_counts=True, **options)
         parts, farness, counts = zip(*answers, strict=True)
-        found = [np.where(part >= 0, part * self.n_shards_ + shard, -1) for shard, part in enumerate(parts)]
-        ids, distances = np.concatenate(found, axis=1), np.concatenate(farness, axis=1)
+        global_ids = [np.where(part >= 0, part * self.n_shards_ + shard, -1) for shard, part in enumerate(parts)]
+        ids, distances = np.concatenate(global_ids, axis=1), np.concatenate(farness, axis=1)
         nearness = -distances if self._metric == "inner_product" else distances
         best = np.lexsort((ids, nearness), axis=-1)[:, :k]
         nearest = np.take_along_axis(ids, best, axis=1).astype(np.int32), np.take_along_axis(distances, best, axis=1)

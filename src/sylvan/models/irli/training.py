@@ -105,14 +105,14 @@ class GroupTrainer:
         """Train for some epochs against the buckets of the labels."""
         # Shapes: assignment (G, n_labels); rows (m,)
         rows = np.arange(self.X.shape[0]) if rows is None else rows
-        every = np.broadcast_to(rows, (epochs, rows.shape[-1]))
-        total, losses, done = epochs * -(-every.shape[1] // self.settings.batch_size), [0.0], 0
-        for shown in every:
+        rows_of_epochs = np.broadcast_to(rows, (epochs, rows.shape[-1]))
+        total, losses, done = epochs * -(-rows_of_epochs.shape[1] // self.settings.batch_size), [0.0], 0
+        for epoch_rows in rows_of_epochs:
             # what decides on a repetition's dropout in this epoch
             seeds = [[self.settings.seed, 3, self.epoch, repetition] for repetition in self.repetitions]
             states = [np.random.SeedSequence(seed).generate_state(1, np.uint64)[0] >> 1 for seed in seeds]
             self.random = [torch.Generator().manual_seed(int(state)) for state in states]
-            order = np.random.default_rng([self.settings.seed, 2, self.epoch]).permutation(shown)
+            order = np.random.default_rng([self.settings.seed, 2, self.epoch]).permutation(epoch_rows)
             losses, starts = [], range(0, len(order), self.settings.batch_size)
             for number, start in enumerate(starts):
                 rate = 1 - done / total if fade else 1.0

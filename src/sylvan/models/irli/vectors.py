@@ -125,10 +125,10 @@ def _lengths(rows: Vectors, name: str) -> Iterator[tuple[slice, Float64]]:
         yield slice(start, start + len(block)), lengths
 
 
-def owned(rows: Vectors, given: Any) -> Vectors:
+def owned(rows: Vectors, source: Any) -> Vectors:
     """``rows`` for an index: a copy where they are a user's, who may change them, unless mapped for reading."""
     plain: Vectors = rows.view(np.ndarray)  # not NumPy's own class of mapped arrays, whose every slice is another such
-    theirs = isinstance(given, np.ndarray) and np.may_share_memory(plain, given)
+    theirs = isinstance(source, np.ndarray) and np.may_share_memory(plain, source)
     return plain.copy() if theirs and plain.flags.writeable else plain
 
 
@@ -259,18 +259,18 @@ def training_queries(
         rows = random.permutation(len(base))[: n_queries + _n_holdout(min(n_queries, len(base)))]
         n_holdout = _n_holdout(min(len(rows), n_queries))
         apart, rows = np.sort(rows[:n_holdout]), np.sort(rows[n_holdout:])
-        shown, holdout, excluded = base[rows], base[apart], apart.astype(np.int32)
+        training, holdout, excluded = base[rows], base[apart], apart.astype(np.int32)
     else:
         vectors = comparable(queries, metric, n_dimensions=base.shape[1], name="queries", min_rows=1, owner="the base")
         judging = np.zeros(len(vectors), np.bool_)
         judging[random.permutation(len(vectors))[: _n_holdout(len(vectors))]] = True
-        shown, holdout = vectors[~judging], vectors[judging]
+        training, holdout = vectors[~judging], vectors[judging]
     if ids is None:
         n_others = k if excluded is None else min(_HOLDOUT_NEIGHBORS, len(base) - 1)
-        others: Ids = np.empty((0, 1), np.int32)
-        learned: Ids = _near(shown, base, k, metric, n_jobs, projection)
+        nearest: Ids = np.empty((0, 1), np.int32)
+        learned: Ids = _near(training, base, k, metric, n_jobs, projection)
         if len(holdout):
-            others = exact_neighbors(holdout, base, n_others, metric, excluded=excluded, n_jobs=n_jobs)[0]
+            nearest = exact_neighbors(holdout, base, n_others, metric, excluded=excluded, n_jobs=n_jobs)[0]
     else:
         if ids.ndim != 2 or len(ids) != len(vectors) or not ids.shape[1]:
             raise DataError(
@@ -279,11 +279,11 @@ def training_queries(
         ids = ids[:, :n_neighbors]
         if (ids < 0).all():
             raise DataError("neighbors names no row of the base: there is nothing to learn from.")
-        learned, others = ids[~judging], ids[judging]
-    others = others[:, :_HOLDOUT_NEIGHBORS]
-    used = (others >= 0).any(axis=1)
-    judged = (holdout[used], _indicator(others[used], len(base))) if used.any() else None
-    return TrainingQueries(shown, _indicator(learned, len(base)), judged)
+        learned, nearest = ids[~judging], ids[judging]
+    nearest = nearest[:, :_HOLDOUT_NEIGHBORS]
+    used = (nearest >= 0).any(axis=1)
+    judged = (holdout[used], _indicator(nearest[used], len(base))) if used.any() else None
+    return TrainingQueries(training, _indicator(learned, len(base)), judged)
 
 
 def _near(queries: Vectors, base: Vectors, k: int, metric: Metric, n_jobs: int, projection: Vectors | None) -> Int32:

@@ -73,8 +73,8 @@ class LabelTexts:
     ) -> LabelTexts:  # fmt: skip
         """With contexts and curve of training rows, of which none is a label's text."""
         # Shapes: features, truth (n, d); weight (n,); judged (m,); vectors (m, dim)
-        both = None if self.encoded is None or vectors is None else (self.encoded.vectors, vectors)
-        curve = text_evidence.fitted_curve(features, truth, self.texts, judged, weight, n_jobs, both)
+        encoded_pair = None if self.encoded is None or vectors is None else (self.encoded.vectors, vectors)
+        curve = text_evidence.fitted_curve(features, truth, self.texts, judged, weight, n_jobs, encoded_pair)
         means = text_evidence.row_means(features.to_scipy(), truth.to_scipy(), n_jobs)
         return replace(self, contexts=text_evidence.WordContexts.of(means, self.texts.to_scipy()), curve=curve)
 
@@ -107,10 +107,10 @@ class LabelTexts:
         left = self._less(labels)
         entries = np.ones(len(labels), np.float32), (labels, np.arange(len(labels)))
         place = sp.csr_matrix(entries, shape=(left.texts.shape[0], len(labels)))
-        both = sp.csr_matrix(left.texts.to_scipy() + place @ texts.to_scipy())
-        both.sort_indices()
+        matrix = sp.csr_matrix(left.texts.to_scipy() + place @ texts.to_scipy())
+        matrix.sort_indices()
         ids = np.concatenate((left.labels, labels)).astype(np.int32)
-        return replace(left, texts=Csr.of(both), rows=np.concatenate((left.rows, rows)), labels=ids)
+        return replace(left, texts=Csr.of(matrix), rows=np.concatenate((left.rows, rows)), labels=ids)
 
     def merged(self, merges: Mapping[int, Iterable[int]]) -> LabelTexts:
         """When labels become others: their texts are rows of these, whose own texts stay."""
@@ -242,8 +242,8 @@ class LabelTextRanker:
     @cached_property
     def scorer(self) -> text_evidence.TextScorer:
         """What scores these labels."""
-        known = self.known
-        return text_evidence.TextScorer(known.texts, self.labels, known.contexts, vectors=known.label_vectors)
+        texts = self.known
+        return text_evidence.TextScorer(texts.texts, self.labels, texts.contexts, vectors=texts.label_vectors)
 
     def rank(
         self, model: Estimator, texts: list[str], rows: Csr, vectors: Float32 | None,
@@ -297,7 +297,7 @@ def requested(
     model: Any, texts: list[str] | None, Y: Any, sample_weight: Any, label_texts: Any, options: dict[str, Any]
 ) -> Request:
     """What an update of a TextModel is given in its own model's terms, verified as far as it is texts and names."""
-    matrix, known, removed = Y, model.label_texts_, model.removed_labels_
+    matrix, before, removed = Y, model.label_texts_, model.removed_labels_
     vectorizer, names, described = model.vectorizer, model.vocabulary_, {}
     if label_texts is not None:
         left_out = set(removed.tolist())
@@ -308,7 +308,7 @@ def requested(
         assert grown is not None
         vocabulary = grown
         need_as_many(len(texts), matrix.shape[0])
-        n_rows = max(each.n_rows_ for each in rankers_of(model.model)) - (0 if known is None else len(known.labels))
+        n_rows = max(each.n_rows_ for each in rankers_of(model.model)) - (0 if before is None else len(before.labels))
         vectorizer = vectorizer.with_terms_of(texts, n_rows)
         options = {**options, "n_features": vectorizer.n_terms_}
     labels, named = np.array([vocabulary.id(name) for name in described], np.int32), list(described.values())
@@ -316,8 +316,8 @@ def requested(
         raise DataError(f"label_texts has label {vocabulary[int(gone[0])]!r}, which was removed before.")
     rows = vectorizer.transform_rows(named)
     chosen = np.flatnonzero((np.diff(rows.indptr) > 0) | (labels >= model.model.n_labels_))  # a new label needs a row
-    encodes = len(labels) and known is not None and known.encoded is not None
-    vectors = (labels, known.encoded.encode(named, vectorizer.n_jobs)) if encodes else None
+    encodes = len(labels) and before is not None and before.encoded is not None
+    vectors = (labels, before.encoded.encode(named, vectorizer.n_jobs)) if encodes else None
     rows, labels = take_rows(rows, chosen), labels[chosen]
     features = None if texts is None else vectorizer.transform_rows(texts)
     rows_of_model: tuple[Any, Any, Any] = features, matrix, sample_weight
@@ -335,13 +335,13 @@ def requested(
 
 def _forgotten(model: Any, labels: Int32, options: dict[str, Any]) -> dict[str, Any]:
     """What makes a model forget the texts that labels have had until now."""
-    known = model.label_texts_
-    old = np.zeros(0, np.int64) if known is None else known.rows[np.isin(known.labels, labels)]
+    label_texts = model.label_texts_
+    old = np.zeros(0, np.int64) if label_texts is None else label_texts.rows[np.isin(label_texts.labels, labels)]
     if not len(old):
         return {}
     stored: Any = getattr(model.model, "training_rows_", None)
     if stored is None or (old < 0).any():
-        name = model.vocabulary_[int(known.labels[np.isin(known.labels, labels)][0])]
+        name = model.vocabulary_[int(label_texts.labels[np.isin(label_texts.labels, labels)][0])]
         raise DataError(
             f"label_texts gives label {name!r} another text, but the model keeps no rows and can't forget the one "
             "that it has."
@@ -350,38 +350,38 @@ def _forgotten(model: Any, labels: Int32, options: dict[str, Any]) -> dict[str, 
     return {"forget": old if forget is None else np.union1d(stored.ids[stored.rows_of(forget)], old)}
 
 
-def with_known_texts(known: LabelTexts, features: Csr, truth: Csr, n_labels: int) -> tuple[Csr, Csr]:
+def with_known_texts(label_texts: LabelTexts, features: Csr, truth: Csr, n_labels: int) -> tuple[Csr, Csr]:
     """All rows of a model that keeps none, as its own model takes them: the texts of labels are the last ones."""
-    texts = take_rows(known.texts, known.labels)
+    texts = take_rows(label_texts.texts, label_texts.labels)
     truth = truth._replace(shape=(truth.shape[0], n_labels))
-    features, truth, _ = with_text_rows(features, truth, None, texts, known.labels)
+    features, truth, _ = with_text_rows(features, truth, None, texts, label_texts.labels)
     return features, truth
 
 
-def texts_after(known: LabelTexts | None, request: Request, model: Any, gone: Int32) -> LabelTexts | None:
+def texts_after(texts: LabelTexts | None, request: Request, model: Any, gone: Int32) -> LabelTexts | None:
     """The texts of labels after an update; learned from the rows again where some are forgotten, or texts come."""
-    if known is None and not len(request.labels):
+    if texts is None and not len(request.labels):
         return None
     n_labels, n_features = model.n_labels_, model.n_features_
     stored = getattr(model, "training_rows_", None)
     ids = np.full(len(request.labels), -1) if stored is None else stored.ids[len(stored.ids) - len(request.labels) :]
-    known = (LabelTexts.empty(n_labels, n_features) if known is None else known).grown(n_labels, n_features)
+    texts = (LabelTexts.empty(n_labels, n_features) if texts is None else texts).grown(n_labels, n_features)
     if len(request.labels):
-        known = known.with_texts(request.texts, request.labels, ids.astype(np.int64))
-    if request.vectors is not None and known.encoded is not None:
-        known = replace(known, encoded=known.encoded.with_labels(*request.vectors))
-    known = known.merged(request.options.get("merge") or {})
+        texts = texts.with_texts(request.texts, request.labels, ids.astype(np.int64))
+    if request.vectors is not None and texts.encoded is not None:
+        texts = replace(texts, encoded=texts.encoded.with_labels(*request.vectors))
+    texts = texts.merged(request.options.get("merge") or {})
     if stored is not None:
-        known = known.left_with(stored.ids)
+        texts = texts.left_with(stored.ids)
     if len(gone):
-        known = known.without(gone)
+        texts = texts.without(gone)
     forgets = request.options.get("forget") is not None
     if stored is not None and (forgets or len(gone) or len(request.labels)):
-        real = np.flatnonzero(~np.isin(stored.ids, known.rows))
+        real = np.flatnonzero(~np.isin(stored.ids, texts.rows))
         features, labels, weight = stored.taken(real)
         judged, vectors = judged_rows(features.shape[0], weight), None
-        if known.encoded is not None:  # of other rows there are no texts any more
-            judged = np.flatnonzero(np.isin(stored.ids[real], known.judged)).astype(np.int32)
-            vectors = known.judged_vectors[np.searchsorted(known.judged, stored.ids[real][judged])]
-        return known.learned_from(features, labels, weight, judged, vectors, model.n_jobs)
-    return replace(known, contexts=text_evidence.WordContexts.none(n_features)) if forgets else known
+        if texts.encoded is not None:  # of other rows there are no texts any more
+            judged = np.flatnonzero(np.isin(stored.ids[real], texts.judged)).astype(np.int32)
+            vectors = texts.judged_vectors[np.searchsorted(texts.judged, stored.ids[real][judged])]
+        return texts.learned_from(features, labels, weight, judged, vectors, model.n_jobs)
+    return replace(texts, contexts=text_evidence.WordContexts.none(n_features)) if forgets else texts

@@ -61,8 +61,8 @@ class WordContexts:
         """What rows of labels with these texts, of shape (n, d), would look like; rows of length 1, or empty."""
         place = np.full(texts.shape[1], -1, np.int32)
         place[self.words] = np.arange(len(self.words), dtype=np.int32)
-        known = place[texts.indices] >= 0
-        by_word = texts.data[known], place[texts.indices[known]], np.append(0, np.cumsum(known))[texts.indptr]
+        valid = place[texts.indices] >= 0
+        by_word = texts.data[valid], place[texts.indices[valid]], np.append(0, np.cumsum(valid))[texts.indptr]
         words = sp.csr_matrix(by_word, shape=(texts.shape[0], len(self.words)))
         return _unit(_largest(sp.csr_matrix(words @ self.means.to_scipy()), PER_TEXT))
 
@@ -145,24 +145,24 @@ def fitted_curve(
     are judged."""
     # Shapes: features, labels (n, d); texts (L, d); weight (n,); vectors (L, dim); returns (4,)
     X, Y, Z = features.to_scipy(), labels.to_scipy(), texts.to_scipy()
-    rest = np.ones(X.shape[0], bool)
-    rest[held_out] = False
+    is_training = np.ones(X.shape[0], bool)
+    is_training[held_out] = False
     of_labels, of_rows = (None, None) if vectors is None else vectors
     described = np.flatnonzero((np.bincount(Y.indices, minlength=Y.shape[1]) > 0) & has_text(texts, of_labels))
-    if not len(held_out) or len(described) < FOLDS or not rest.any():
+    if not len(held_out) or len(described) < FOLDS or not is_training.any():
         return None
-    means = row_means(X[rest], Y[rest][:, described], n_jobs)
+    means = row_means(X[is_training], Y[is_training][:, described], n_jobs)
     fold = np.random.default_rng(0).integers(0, FOLDS, len(described))
     rows, truth, index = take_rows(features, held_out), Y[held_out], NeighborIndex.build(texts)
-    every = []
+    parts = []
     for number in np.unique(fold).tolist():  # of few labels, a fifth may be none
-        others = fold != number
-        contexts = WordContexts.of(means[others], Z[described[others]])
-        scorer = TextScorer(texts, described[~others].astype(np.int32), contexts, index, of_labels)
+        other_folds = fold != number
+        contexts = WordContexts.of(means[other_folds], Z[described[other_folds]])
+        scorer = TextScorer(texts, described[~other_folds].astype(np.int32), contexts, index, of_labels)
         row, label, evidence = scorer.evidence(rows, JUDGED, None, of_rows)
         right = np.asarray(truth[row, label]).ravel() > 0
-        every.append((evidence, right, np.ones(len(row)) if weight is None else weight[held_out][row]))
-    evidence, right, weighed = (np.concatenate(each) for each in zip(*every, strict=True))
+        parts.append((evidence, right, np.ones(len(row)) if weight is None else weight[held_out][row]))
+    evidence, right, weighed = (np.concatenate(each) for each in zip(*parts, strict=True))
     if np.count_nonzero(right & (weighed > 0)) < FEWEST_RIGHT:
         return None
     return _logistic(evidence, right, weighed)
@@ -213,11 +213,11 @@ class LabelCosines:
         usual = np.zeros(len(rows))
         for first in range(0, len(rows), n_block):
             last = min(first + n_block, len(rows))
-            every = rows[first:last] @ self._vectors.T
-            n_usual = min(self._n_usual, every.shape[1])
-            highest = np.partition(every, every.shape[1] - n_usual, axis=1)[:, every.shape[1] - n_usual :]
+            products = rows[first:last] @ self._vectors.T
+            n_usual = min(self._n_usual, products.shape[1])
+            highest = np.partition(products, products.shape[1] - n_usual, axis=1)[:, products.shape[1] - n_usual :]
             usual[first:last] = np.maximum(highest, 0).sum(axis=1, dtype=np.float64) / self._n_usual
-            of_labels = every[:, self._labels]
+            of_labels = products[:, self._labels]
             may = None if masks is None else np.stack(masks if len(masks) == 1 else masks[first:last])
             wanted = _nearest(of_labels if may is None else np.where(may, of_labels, -np.inf), n)
             row, column = np.nonzero(places[first:last] >= 0)
@@ -259,8 +259,8 @@ class TextScorer:
         self._every = NeighborIndex.build(texts) if index is None else index
         self._own = take_rows(texts, labels).unit_rows()
         unit = self._own.to_scipy()
-        both = (unit + np.float32(CONTEXT) * contexts.predicted(unit)) / np.float32(1 + CONTEXT)  # of length 1 at most
-        self._both = sorted_csr(both)
+        mixed = (unit + np.float32(CONTEXT) * contexts.predicted(unit)) / np.float32(1 + CONTEXT)  # of length 1 at most
+        self._both = sorted_csr(mixed)
         self._similar = NeighborIndex.build(self._both, scaled=False)
         self._cosines = None if vectors is None else LabelCosines(vectors, labels, NEAREST)
 
@@ -273,17 +273,17 @@ class TextScorer:
         n = min(n_candidates, len(self.labels))
         places, similar = self._candidates(rows, n, allowed)
         row, column = np.nonzero(places >= 0)
-        place, similarity, more = places[row, column], similar[row, column].astype(np.float64), []
+        place, similarity, log_cosines = places[row, column], similar[row, column].astype(np.float64), []
         if self._cosines is not None:
             assert vectors is not None
             near = self._cosines.near(vectors, places, n, self._masks(rows.shape[0], allowed))
             similarity = self._similarities(rows, near.row, near.place, row * len(self.labels) + place, similarity)
             row, place = near.row, near.place
-            more = [np.log(np.maximum(each, LEAST_COSINE)) for each in (near.cosine, near.usual[row])]
+            log_cosines = [np.log(np.maximum(each, LEAST_COSINE)) for each in (near.cosine, near.usual[row])]
         _, nearest = self._every.nearest(rows, NEAREST)
         usual = np.maximum(nearest, 0).mean(axis=1, dtype=np.float64)
         by_words = np.stack((similarity, usual[row], _shared(rows, row, self._own, place)), axis=1)
-        return row, self.labels[place], np.column_stack((np.log(np.maximum(by_words, LEAST)), *more))
+        return row, self.labels[place], np.column_stack((np.log(np.maximum(by_words, LEAST)), *log_cosines))
 
     def _masks(self, n_rows: int, allowed: LabelFilter | None) -> list[Bool] | None:
         """Which of the labels may be answered: one mask for all rows, or one a row."""
@@ -291,14 +291,14 @@ class TextScorer:
             return None
         return [allowed.mask(row)[self.labels] for row in range(1 if allowed.rows is None else n_rows)]
 
-    def _similarities(self, rows: Csr, row: Int64, place: Int32, known: Int64, similarity: Any) -> Float64:
-        """The similarity of each pair, which is known for the pairs row · labels + place in ``known``."""
-        order, pair = np.argsort(known), row * len(self.labels) + place
-        position = np.searchsorted(known[order], pair)
-        is_known, result = np.isin(pair, known), np.empty(len(pair), np.float64)
+    def _similarities(self, rows: Csr, row: Int64, place: Int32, known_pairs: Int64, similarity: Any) -> Float64:
+        """The similarity of each pair, which is known for the pairs row · labels + place in ``known_pairs``."""
+        order, pair = np.argsort(known_pairs), row * len(self.labels) + place
+        position = np.searchsorted(known_pairs[order], pair)
+        is_known, result = np.isin(pair, known_pairs), np.empty(len(pair), np.float64)
         result[is_known] = similarity[order][position[is_known]]
-        rest = np.flatnonzero(~is_known)
-        result[rest] = _shared(rows.unit_rows(), row[rest], self._both, place[rest], weighed=True)
+        unknown = np.flatnonzero(~is_known)
+        result[unknown] = _shared(rows.unit_rows(), row[unknown], self._both, place[unknown], weighed=True)
         return result
 
     def _candidates(self, rows: Csr, n: int, allowed: LabelFilter | None) -> tuple[Int32, Float32]:
@@ -318,8 +318,8 @@ class TextScorer:
         """The features that a label's text and one row have in common, those that count most in the text first."""
         place = int(np.searchsorted(self.labels, label))
         text = take_rows(self._own, np.array([place]))
-        both = np.isin(text.indices, row.indices)
-        return text.indices[both][np.argsort(-text.data[both], kind="stable")]
+        is_shared = np.isin(text.indices, row.indices)
+        return text.indices[is_shared][np.argsort(-text.data[is_shared], kind="stable")]
 
     def rank(
         self, rows: Csr, k: int, curve: Float64, allowed: LabelFilter | None = None, vectors: _Vectors | None = None

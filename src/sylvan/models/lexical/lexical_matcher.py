@@ -348,10 +348,10 @@ class LexicalMatcher(TextEstimator):
         pairs = Csr(offsets, labels, np.ones(len(labels), np.float32), (len(documents), self.n_labels_))
         of_rows = self._scorer.rows
 
-        def work(first: int, last: int, found: Any) -> Float32:
-            return matching.feature_columns(found, of_rows)
+        def work(first: int, last: int, matched: Any) -> Float32:
+            return matching.feature_columns(matched, of_rows)
 
-        parts = self.matcher_.each(documents, work, self.n_jobs, given=pairs)
+        parts = self.matcher_.each(documents, work, self.n_jobs, pairs=pairs)
         columns = np.concatenate([np.zeros((0, len(matching.FEATURES)), np.float32), *parts])
         result = np.zeros((*listed.shape, len(matching.FEATURES)), np.float32)
         result[listed >= 0] = columns[back.ravel()]

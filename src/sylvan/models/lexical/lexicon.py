@@ -39,11 +39,11 @@ class FormRows(NamedTuple):
     offsets: Int64  # shape (n_forms + 1,)
     words: Int32
 
-    def some(self, which: Bool) -> FormRows:
+    def some(self, mask: Bool) -> FormRows:
         """Some of the forms."""
         lengths = np.diff(self.offsets)
-        offsets = np.concatenate(([0], np.cumsum(lengths[which]))).astype(np.int64)
-        return FormRows(self.labels[which], self.kinds[which], offsets, self.words[np.repeat(which, lengths)])
+        offsets = np.concatenate(([0], np.cumsum(lengths[mask]))).astype(np.int64)
+        return FormRows(self.labels[mask], self.kinds[mask], offsets, self.words[np.repeat(mask, lengths)])
 
 
 class Candidates(NamedTuple):
@@ -62,11 +62,11 @@ class Candidates(NamedTuple):
         """The document of each candidate."""
         return np.repeat(np.arange(len(self.offsets) - 1), np.diff(self.offsets))
 
-    def some(self, which: Bool) -> Candidates:
+    def some(self, mask: Bool) -> Candidates:
         """Some of the candidates."""
-        offsets = np.concatenate(([0], np.cumsum(which)))[self.offsets].astype(np.int64)
+        offsets = np.concatenate(([0], np.cumsum(mask)))[self.offsets].astype(np.int64)
         return self._replace(
-            offsets=offsets, labels=self.labels[which], found=self.found[which], counts=self.counts[which]
+            offsets=offsets, labels=self.labels[mask], found=self.found[mask], counts=self.counts[mask]
         )
 
 
@@ -178,8 +178,8 @@ class Lexicon:
         lexicon.sets(self.set_first, self.set_word, self.set_ending, self.set_offsets, self.set_labels)
         lexicon.postings(self.posting_offsets, self.posting_labels, self.posting_values, self.idf)
         lexicon.forms(self.form_offsets, self.form_set_offsets, self.form_words)
-        for which, name in enumerate(RELATIONS):
-            lexicon.relations(which, getattr(self, f"{name}_offsets"), getattr(self, f"{name}_labels"))
+        for number, name in enumerate(RELATIONS):
+            lexicon.relations(number, getattr(self, f"{name}_offsets"), getattr(self, f"{name}_labels"))
         return lexicon
 
     @cached_property
@@ -334,8 +334,8 @@ def _side_by_side(*matrices: Csr) -> Csr:
 def _one_part(lexicon: Lexicon, last: bool) -> tuple[Int64, Int32]:
     """The first or the last part of each label's heading, where it is one of several parts."""
     has = np.diff(lexicon.part_offsets) > 0
-    at = lexicon.part_offsets[1:][has] - 1 if last else lexicon.part_offsets[:-1][has]
-    return np.concatenate(([0], np.cumsum(has))).astype(np.int64), lexicon.part_phrases[at]
+    positions = lexicon.part_offsets[1:][has] - 1 if last else lexicon.part_offsets[:-1][has]
+    return np.concatenate(([0], np.cumsum(has))).astype(np.int64), lexicon.part_phrases[positions]
 
 
 def _ones(offsets: Int64, ids: Int32, n: int) -> Csr:

@@ -59,17 +59,17 @@ class MatchedRows:
     def of(cls, candidates: Candidates, right: Bool, n_labels: int, weight: Float32) -> MatchedRows:
         """Of candidates of rows alone, which of them are right, and the rows' weights."""
         labels, of_candidate = candidates.labels, weight.astype(np.float64)[candidates.documents]
-        rows, found = cls.none(n_labels), candidates.found != 0
-        for number, which in enumerate((found, found & right, ~found, ~found & right), FOUND):
-            rows.sums[number] = np.bincount(labels[which], of_candidate[which], minlength=n_labels)
+        rows, is_found = cls.none(n_labels), candidates.found != 0
+        for number, mask in enumerate((is_found, is_found & right, ~is_found, ~is_found & right), FOUND):
+            rows.sums[number] = np.bincount(labels[mask], of_candidate[mask], minlength=n_labels)
         return rows
 
     def plus(self, other: MatchedRows, sign: float = 1.0) -> MatchedRows:
         """With other rows, of as many labels or more; or without them, with -1."""
-        width, more = self.sums.shape[1], other.sums.shape[1]
-        sums = np.zeros((5, max(width, more)))
+        width, other_width = self.sums.shape[1], other.sums.shape[1]
+        sums = np.zeros((5, max(width, other_width)))
         sums[:, :width] = self.sums
-        sums[:, :more] += sign * other.sums
+        sums[:, :other_width] += sign * other.sums
         return MatchedRows(max(self.n_rows + sign * other.n_rows, 0.0), np.maximum(sums, 0))
 
     def without(self, labels: Int32) -> MatchedRows:
@@ -86,11 +86,11 @@ class MatchedRows:
         )
         return float(of_found), float(of_partial)
 
-    def right_shares(self, labels: Int32, found: Bool) -> Float64:
+    def right_shares(self, labels: Int32, is_found: Bool) -> Float64:
         """Of the rows in which each label was found, or else some of its words were, the share that has it."""
-        kind = np.where(found, FOUND, PARTIAL)
+        kind = np.where(is_found, FOUND, PARTIAL)
         tried, right = self.sums[kind, labels], self.sums[kind + 1, labels]
-        return np.asarray((right + _PRIOR * np.where(found, *self.usual_shares)) / (tried + _PRIOR))
+        return np.asarray((right + _PRIOR * np.where(is_found, *self.usual_shares)) / (tried + _PRIOR))
 
     def to_array(self) -> Float64:
         """As one array of shape (6, n_labels), for the store; the first row repeats the number of rows."""
@@ -162,22 +162,22 @@ class TextMatcher:
 
     def each(
         self, texts: tuple[str, ...], work: Callable[[int, int, Candidates], _T], n_jobs: int | None,
-        description: str | None = None, given: Csr | None = None,
+        description: str | None = None, pairs: Csr | None = None,
     ) -> list[_T]:  # fmt: skip
-        """``work(first, last, candidates)`` for consecutive ranges of the texts, in their order. With ``given``, a row
+        """``work(first, last, candidates)`` for consecutive ranges of the texts, in their order. With ``pairs``, a row
         for each text, the candidates are these labels and no others."""
 
         def run(chunk: tuple[int, int]) -> _T:
             first, last = chunk
             places, bounds, listed = self.words.read(texts, first, last), None, None
-            if given is not None:
-                start = given.indptr[first]
-                bounds, listed = given.indptr[first : last + 1] - start, given.indices[start : given.indptr[last]]
-            offsets, labels, found, counts, best_bm25 = kernels.match_labels(
+            if pairs is not None:
+                start = pairs.indptr[first]
+                bounds, listed = pairs.indptr[first : last + 1] - start, pairs.indices[start : pairs.indptr[last]]
+            offsets, labels, is_found, counts, best_bm25 = kernels.match_labels(
                 self.lexicon, *places, self.partial, bounds, listed
             )
             shaped, n_words = counts.reshape(-1, len(COUNTS)), np.diff(places.offsets)
-            return work(first, last, Candidates(offsets, labels, found, shaped, best_bm25, n_words))
+            return work(first, last, Candidates(offsets, labels, is_found, shaped, best_bm25, n_words))
 
         return map_parallel(run, chunks(texts), resolve_jobs(n_jobs), description=description)
 
@@ -299,13 +299,13 @@ def _trees(
         of_fold = training & (fold == number)
         if not (of_fold & sampled).any():
             continue
-        others = rows.plus(_counted(parts, truth, weight, of_fold), -1)
+        other_folds = rows.plus(_counted(parts, truth, weight, of_fold), -1)
         for part in parts:
-            here = (of_fold & sampled)[part.first : part.first + len(part.candidates.offsets) - 1]
-            if (which := here[part.candidates.documents]).any():
-                candidates = part.candidates.some(which)
+            chosen = (of_fold & sampled)[part.first : part.first + len(part.candidates.offsets) - 1]
+            if (mask := chosen[part.candidates.documents]).any():
+                candidates = part.candidates.some(mask)
                 weights = weight[part.first + candidates.documents]
-                taught.append((feature_columns(candidates, others), part.right[which], weights))
+                taught.append((feature_columns(candidates, other_folds), part.right[mask], weights))
     n_right = sum(int(right.sum()) for _, right, _ in taught)
     if n_right < _LEAST_RIGHT or n_right == sum(len(right) for _, right, _ in taught):
         return None

@@ -77,18 +77,18 @@ class StoredTerms:
         """The terms of the labels of a vocabulary; what is said of other labels is left out."""
         texts, labels, kinds = list[str](), list[int](), list[int]()
         pairs: dict[str, list[tuple[int, int]]] = {"broader": [], "related": []}
-        known = ((number, term) for name, term in terms.items() if (number := vocabulary.get(name)) is not None)
-        for label, of_label in sorted(known):
+        numbered = ((number, term) for name, term in terms.items() if (number := vocabulary.get(name)) is not None)
+        for label, of_label in sorted(numbered):
             for kind, field in enumerate(_KINDS):
                 written = [text for text in getattr(of_label, field) if text.strip()]
                 texts += written
                 labels += [label] * len(written)
                 kinds += [kind] * len(written)
             for relation, listed in pairs.items():
-                others = (vocabulary.get(name) for name in getattr(of_label, relation))
-                listed += [(label, other) for other in others if other is not None and other != label]
-        both = (np.array(listed, np.int32).reshape(-1, 2) for listed in pairs.values())
-        return cls(tuple(texts), np.array(labels, np.int32), np.array(kinds, np.uint8), *both)
+                related_ids = (vocabulary.get(name) for name in getattr(of_label, relation))
+                listed += [(label, other) for other in related_ids if other is not None and other != label]
+        relations = (np.array(listed, np.int32).reshape(-1, 2) for listed in pairs.values())
+        return cls(tuple(texts), np.array(labels, np.int32), np.array(kinds, np.uint8), *relations)
 
     def lexicon(self, n_labels: int, stem: str | None, lemmatize: str | None) -> tuple[LabelWords, Lexicon]:
         """What documents are matched with."""
@@ -127,17 +127,17 @@ class StoredTerms:
         texts = tuple(text for text, stay in zip(self.texts, stays.tolist(), strict=True) if stay)
         return StoredTerms(texts, self.labels[stays], self.kinds[stays], broader, related)
 
-    def with_others(self, others: StoredTerms) -> StoredTerms:
+    def with_others(self, newer: StoredTerms) -> StoredTerms:
         """With texts of other labels, or other texts of the same ones in the place of theirs."""
-        named = np.unique(others.labels)
+        named = np.unique(newer.labels)
         left = replace(self.without(named), broader=self.broader, related=self.related)  # which stay related to others
-        labels = np.concatenate((left.labels, others.labels))
+        labels = np.concatenate((left.labels, newer.labels))
         order = np.argsort(labels, kind="stable")
-        texts = (*left.texts, *others.texts)
+        texts = (*left.texts, *newer.texts)
         return StoredTerms(
             tuple(texts[place] for place in order.tolist()), labels[order],
-            np.concatenate((left.kinds, others.kinds))[order], np.vstack((left.broader, others.broader)),
-            np.vstack((left.related, others.related)),
+            np.concatenate((left.kinds, newer.kinds))[order], np.vstack((left.broader, newer.broader)),
+            np.vstack((left.related, newer.related)),
         )  # fmt: skip
 
     def to_arrays(self) -> dict[str, Array]:
@@ -222,18 +222,18 @@ def _form_note(read: _Text, kind: str, form: str, words: LabelWords, top: int) -
         if read.ids[i : i + n] == wanted and read.sentences[i] == read.sentences[i + n - 1]
     ]  # fmt: skip
     if places:
-        shown = ", ".join(f"at character {read.starts[i]} ({_around(read, i, i + n - 1)})" for i in places[:top])
-        more = f", and {len(places) - top} more" if len(places) > top else ""
+        listed = ", ".join(f"at character {read.starts[i]} ({_around(read, i, i + n - 1)})" for i in places[:top])
+        remainder = f", and {len(places) - top} more" if len(places) > top else ""
         times = "once" if len(places) == 1 else f"{len(places)} times"
-        return f"The {kind} form {form!r} stands there {times}: {shown}{more}."
+        return f"The {kind} form {form!r} stands there {times}: {listed}{remainder}."
     content = _content(of_form)
     in_sentence: dict[int, set[int]] = {}
     for number, sentence in zip(read.ids, read.sentences, strict=True):
         in_sentence.setdefault(sentence, set()).add(number)
-    whole = next((sentence for sentence, words_there in in_sentence.items() if content <= words_there), None)
-    if whole is None:
+    matching = next((sentence for sentence, words_there in in_sentence.items() if content <= words_there), None)
+    if matching is None:
         return ""
-    i = read.sentences.index(whole)
+    i = read.sentences.index(matching)
     return f"All words of the {kind} form {form!r} stand in the sentence at character {read.starts[i]}."
 
 

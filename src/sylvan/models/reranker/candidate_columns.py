@@ -276,9 +276,9 @@ class ColumnMaker:
         vectors = self._row_vectors(rows, n_jobs)  # of all at once: an encoder has threads of its own
 
         def block(part: tuple[int, int]) -> _Part:
-            here = slice(*part)
-            some, answers = candidates.of_rows(here), [top.of_rows(here) for top in tops]
-            near = None if vectors is None else vectors[here]
+            span = slice(*part)
+            some, answers = candidates.of_rows(span), [top.of_rows(span) for top in tops]
+            near = None if vectors is None else vectors[span]
             return work(some, self._columns(some, answers, take(rows, np.arange(*part, dtype=np.int32)), near))
 
         return map_parallel(block, split_ranges(len(candidates.labels), _ROWS), resolve_jobs(n_jobs))
@@ -320,9 +320,9 @@ class ColumnMaker:
                 f"This Reranker learned from {counted(expected or 0, 'column')} of a function, which isn't stored: "
                 "give it again, as the parameter 'columns'."
             )
-        given = rows.to_scipy() if isinstance(rows, Csr) else rows
+        user_rows = rows.to_scipy() if isinstance(rows, Csr) else rows
         try:
-            columns = np.asarray(self.function(given, candidates), np.float32)
+            columns = np.asarray(self.function(user_rows, candidates), np.float32)
         except (TypeError, ValueError) as error:
             raise DataError(f"The 'columns' function of Reranker gives no array of numbers: {error}") from None
         shape = candidates.labels.shape
@@ -332,23 +332,23 @@ class ColumnMaker:
                 f"{expected or 'c'}), a number for each candidate and column. Got shape {columns.shape} instead."
             )
         if not 1 <= columns.shape[2] <= MOST_OWN or not np.isfinite(columns).all():
-            more = "" if np.isfinite(columns).all() else ", with infinite numbers or NaN"
+            remark = "" if np.isfinite(columns).all() else ", with infinite numbers or NaN"
             raise DataError(
                 f"The 'columns' function of Reranker must give 1 to {MOST_OWN:,} columns of finite numbers. Got "
-                f"{counted(columns.shape[2], 'column')}{more} instead."
+                f"{counted(columns.shape[2], 'column')}{remark} instead."
             )
         return columns
 
 
-def label_values(given: Any, n_labels: int, vocabulary: Vocabulary | None) -> Float32:
+def label_values(source: Any, n_labels: int, vocabulary: Vocabulary | None) -> Float32:
     """The caller's columns of labels, a row a label; zeros for labels that a mapping doesn't name."""
-    if given is None:
+    if source is None:
         return np.zeros((n_labels, 0), np.float32)
-    if isinstance(given, Mapping):
-        values = _values_by_name(given, n_labels, vocabulary)
+    if isinstance(source, Mapping):
+        values = _values_by_name(source, n_labels, vocabulary)
     else:
         try:
-            values = np.asarray(given, np.float32)
+            values = np.asarray(source, np.float32)
         except (TypeError, ValueError) as error:
             raise DataError(f"label_columns must be numbers: {error}.") from None
         values = values[:, None] if values.ndim == 1 else values
@@ -362,13 +362,13 @@ def label_values(given: Any, n_labels: int, vocabulary: Vocabulary | None) -> Fl
     return np.ascontiguousarray(values)
 
 
-def _values_by_name(given: Mapping[Any, Any], n_labels: int, vocabulary: Vocabulary | None) -> Float32:
+def _values_by_name(by_name: Mapping[Any, Any], n_labels: int, vocabulary: Vocabulary | None) -> Float32:
     if vocabulary is None:
         raise DataError("label_columns is a mapping from names, but the labels have none: give an array instead.")
-    if not given:
+    if not by_name:
         raise DataError("label_columns names no label.")
     rows: dict[Any, Float32] = {}
-    for name, value in given.items():
+    for name, value in by_name.items():
         try:
             rows[name] = np.atleast_1d(np.asarray(value, np.float32))
         except (TypeError, ValueError) as error:

@@ -60,15 +60,15 @@ def ordering_rows(n_rows: int, most: int, weight: Float32 | None) -> Int32 | Non
 
 
 def learned(
-    given: Candidates, name: Scorer, growing: Growing, calibration: str | None
+    candidates: Candidates, name: Scorer, growing: Growing, calibration: str | None
 ) -> tuple[BoostedTrees | None, Calibrator | None]:
     """The order of candidates. Four rows in five teach it, and the fifth checks it: an order that puts fewer right
     labels first there than the mean score does, by more than the standard error of the difference, is dropped. The
     calibrator is fitted on the fifth, too, where it has a thousand rows or scores aren't probabilities. With fewer than
     50 right candidates in either part, or no wrong one, there is nothing to learn, and the order is that of the mean
     score."""
-    checked = np.random.default_rng(growing.seed).permutation(len(given.weight)) % _CHECKED == 0
-    check, teach = given.some(checked), given.some(~checked)
+    checked = np.random.default_rng(growing.seed).permutation(len(candidates.weight)) % _CHECKED == 0
+    check, teach = candidates.some(checked), candidates.some(~checked)
     scorer, rows = None, teach.listed(growing.seed if growing.objective == "right" else None)
     n_wrong = int((~rows.right & (rows.weight > 0)).sum())
     n_right = min(int(part.right[part.weight > 0].sum()) for part in (teach, check))
@@ -95,9 +95,9 @@ def _quality(right: Bool) -> Float64:
     return np.asarray(np.sum([right[:, :k].sum(axis=1) / k for k in _CUTOFFS], axis=0, dtype=np.float64))
 
 
-def _worse(one: Float64, other: Float64, weight: Float32) -> bool:
+def _worse(measured: Float64, baseline: Float64, weight: Float32) -> bool:
     """Whether the first is lower on the mean of the rows, by more than the standard error of the difference."""
-    gains = (one - other) * weight
+    gains = (measured - baseline) * weight
     return bool(gains.mean() + gains.std() / np.sqrt(len(gains)) < 0)
 
 
@@ -134,13 +134,13 @@ def contributions(trees: BoostedTrees, row: Float32) -> tuple[float, Float64]:
     result = np.zeros(len(row))
     chances = [math.factorial(k) * math.factorial(depth - 1 - k) / math.factorial(depth) for k in range(depth)]
     for player in range(depth):
-        others = np.zeros((len(features), depth))  # coefficients of the product
-        others[:, 0] = 1
+        products = np.zeros((len(features), depth))  # coefficients of the product
+        products[:, 0] = 1
         for other in range(depth):
             if other != player:
-                shifted = np.pad(others[:, :-1], ((0, 0), (1, 0)))
-                others = others * share[:, other, None] + shifted * taken[:, other, None]
-        value = worth * (taken[:, player] - share[:, player]) * (others @ np.array(chances))
+                shifted = np.pad(products[:, :-1], ((0, 0), (1, 0)))
+                products = products * share[:, other, None] + shifted * taken[:, other, None]
+        value = worth * (taken[:, player] - share[:, player]) * (products @ np.array(chances))
         result += np.bincount(features[:, player], value, minlength=len(row))
     return expected, result
 

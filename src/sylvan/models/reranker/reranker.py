@@ -270,12 +270,12 @@ class Reranker(JointModel):
             order = Order(LabelFacts.of(truth), values, self._encoded(encoder, label_texts, joined))
             weights, calibrator = joining.shares(None, len(fitted)), None
             if rows is not None:
-                rest = np.setdiff1d(np.arange(training.n_rows, dtype=np.int32), rows)
+                train_rows = np.setdiff1d(np.arange(training.n_rows, dtype=np.int32), rows)
                 pairs = zip(tops, joined.ids, strict=True)
                 moved = [joining.renumbered(top, ids) for top, ids in pairs if top is not None]
                 order, weights, calibrator = self._learned(
                     joined, order, moved, joining.take(X, rows), take_rows(truth, rows),
-                    None if weight is None else weight[rows], LabelFacts.of(take_rows(truth, rest)),
+                    None if weight is None else weight[rows], LabelFacts.of(take_rows(truth, train_rows)),
                 )  # fmt: skip
         self._order, self.weights_, self.calibrator_ = order, weights, calibrator
         self._take(joined)
@@ -646,11 +646,11 @@ def _plan_by_some(member: Any, training: TrainingRows, options: Mapping[str, Any
     """A plan by a training on some of the rows."""
     rows = np.unique(np.linspace(0, training.n_rows - 1, min(training.n_rows, _TRIED)).astype(np.int32))
     fit_options = dict(options) if training.weight is None else {**options, "sample_weight": training.weight[rows]}
-    some, labels, now = joining.take(training.rows, rows), joining.take(training.labels, rows), resident_bytes()
+    some, labels, resident = joining.take(training.rows, rows), joining.take(training.labels, rows), resident_bytes()
     with timed(1) as clock:
         trained = joining.fresh(member).fit(some, labels, **fit_options)
     times = training.n_rows / len(rows)
     n_bytes = int(state_bytes(trained.to_state()) * times)
     phase = Phase("training", clock.seconds * times, n_bytes)
     sampled = 0 if len(rows) == training.n_rows else len(rows)
-    return Plan(phase.seconds, now + n_bytes, n_bytes, available_bytes(), (phase,), sampled_rows=sampled)
+    return Plan(phase.seconds, resident + n_bytes, n_bytes, available_bytes(), (phase,), sampled_rows=sampled)

@@ -136,23 +136,23 @@ class FineTuning:
 
     def train_layer(self, before: Sequence[TunedLayer], folder: str | None) -> TunedLayer:
         """Train the encoder on the layer that follows those that are trained."""
-        matcher, number, known = self.matcher, len(before), dict[int, LayerWeights]()
+        matcher, number, fixed = self.matcher, len(before), dict[int, LayerWeights]()
         t = self.layers[number]
         if matcher.negatives_from == "network":  # layers above are searched as the network has learned them
             offsets = self.tree.child_offsets
-            known = {each.layer: layer_job.table_weights(each.table, each.bias, offsets[each.layer]) for each in before}
+            fixed = {each.layer: layer_job.table_weights(each.table, each.bias, offsets[each.layer]) for each in before}
         layer = layer_job.LabelLayer(self.tree.layer_sizes[t], self.encoder.dim_out).to(self.engine.device)
         beam: npt.NDArray[np.int32] | None = None
         record: dict[str, Any] = {}
         if folder is None or not self.engine.agree(has_checkpoint(folder)):  # else all of this is in there
-            beam, record = self._begin(t, layer, known)
+            beam, record = self._begin(t, layer, fixed)
         costs, parents = cost_weights(self.relevance[t], matcher.relevance), self.positives[t - 1] if t else None
         candidates = layer_job.LayerCandidates(self.tree.child_offsets[t], costs, parents, beam, matcher.negative_cost)
         data = layer_job.LayerData(self.rows, self.learned, self.holdout, candidates, self.row_weight)
         accumulate = self.engine.accumulate
         n_steps = matcher.steps(len(self.learned), number, accumulate)
         job = layer_job.LayerJob(
-            self.encoder, layer, data, matcher, n_steps, look=(lambda: self._look(t, known)) if t else None,
+            self.encoder, layer, data, matcher, n_steps, look=(lambda: self._look(t, fixed)) if t else None,
             engine=self.engine, record=record, seed=self.seed,
             title=f"Fine-tuning on layer {t + 1} of {self.depth}",
         )  # fmt: skip
@@ -172,14 +172,14 @@ class FineTuning:
         return TunedLayer(t, table, bias, to_json(record))
 
     def _begin(
-        self, t: int, layer: layer_job.LabelLayer, known: Mapping[int, LayerWeights]
+        self, t: int, layer: layer_job.LabelLayer, fixed: Mapping[int, LayerWeights]
     ) -> tuple[npt.NDArray[np.int32] | None, dict[str, Any]]:
         """The layer's first vectors; the beam of the layer above, None for the root; and a record of both."""
         record: dict[str, Any] = {"nodes": layer.n_nodes, "coverage": 1.0}
         if t == 0 and not self.matcher.bootstrap:
             return None, record
         embeddings = self._embed()
-        solved = self.solve(embeddings, t if self.matcher.bootstrap else t - 1, known)
+        solved = self.solve(embeddings, t if self.matcher.bootstrap else t - 1, fixed)
         if self.matcher.bootstrap:
             layer.begin_with(*layer_job.dense_table(solved[t]))
         if t == 0:
@@ -187,8 +187,8 @@ class FineTuning:
         beam = self.search(embeddings, solved[:t])
         return beam, {**record, "coverage": layer_job.coverage(self.positives[t - 1], beam)}
 
-    def solve(self, embeddings: layer_job.Float32, layer: int, known: Mapping[int, LayerWeights]) -> list[LayerWeights]:
-        """The linear rankers of all layers down to ``layer``, on embeddings (n, dim); no weight is dropped. ``known``
+    def solve(self, embeddings: layer_job.Float32, layer: int, fixed: Mapping[int, LayerWeights]) -> list[LayerWeights]:
+        """The linear rankers of all layers down to ``layer``, on embeddings (n, dim); no weight is dropped. ``fixed``
         are weights of layers that are taken as they are, and searched."""
         matcher, above = self.matcher, layer_job.upper_tree(self.tree, layer)
         options = LinearOptions(cost=matcher.bootstrap_cost, threshold=0.0, seed=self.seed)
@@ -200,7 +200,7 @@ class FineTuning:
         weight = None if self.row_weight is None else self.row_weight[self.learned]
         # Without the checkpoint: each time other embeddings have the same names.
         run = current_runner(self.runner.n_jobs)
-        return train_rankers(features, positives, above, training, weight, runner=run, known=known)[0].layers
+        return train_rankers(features, positives, above, training, weight, runner=run, fixed=fixed)[0].layers
 
     def _labels_of(self, layer: int) -> Csr:
         """Y of the tree down to ``layer``, each positive once; of the last layer by label, not by leaf."""
@@ -224,10 +224,10 @@ class FineTuning:
             beam = matching.next_beam(features, weights, beam, self.matcher.beam, _COMBINE, self.runner.n_jobs)
         return beam[0]
 
-    def _look(self, t: int, known: Mapping[int, LayerWeights]) -> npt.NDArray[np.int32]:
+    def _look(self, t: int, fixed: Mapping[int, LayerWeights]) -> npt.NDArray[np.int32]:
         """The beam of the layer above ``t``, as the encoder is now."""
         embeddings = self._embed()
-        return self.search(embeddings, self.solve(embeddings, t - 1, known))
+        return self.search(embeddings, self.solve(embeddings, t - 1, fixed))
 
     def _embed(self) -> npt.NDArray[np.float32]:
         vectors = embed(
@@ -242,22 +242,22 @@ class FineTuning:
             )
         return vectors
 
-    def _divergence(self, at: int, history: History) -> str:
+    def _divergence(self, place: int, history: History) -> str:
         """Where the training of a layer went wrong, and what to lower."""
-        t, matcher = self.layers[at], self.matcher
+        t, matcher = self.layers[place], self.matcher
         last = history.epochs[-1] if history.epochs else {"epoch": 1, "step": 0, "loss": float("nan")}
         loss = float(last["loss"])
-        what = "its weights are no finite numbers" if math.isfinite(loss) else f"its mean loss is {loss}"
+        symptom = "its weights are no finite numbers" if math.isfinite(loss) else f"its mean loss is {loss}"
         precision = (
             "" if self.engine.precision == "no" else f", or take precision='no' in place of {self.engine.precision!r}"
         )
         # Only an encoder with sparse tables, a bag, has a rate of their rows.
         names = ("learning_rate", "label_learning_rate", *(("row_learning_rate",) if self.encoder.tables() else ()))
-        *others, last_one = (f"{name} ({getattr(matcher, name):g})" for name in names)
-        rates = f"{', '.join(others)} or {last_one}"
+        *settings, last_one = (f"{name} ({getattr(matcher, name):g})" for name in names)
+        rates = f"{', '.join(settings)} or {last_one}"
         return (
             f"The training of layer {t + 1} of {self.depth} ({self.tree.layer_sizes[t]:,} nodes) diverged: in "
-            f"epoch {last['epoch']}, by step {last['step']:,}, {what}. Lower {rates}{precision}."
+            f"epoch {last['epoch']}, by step {last['step']:,}, {symptom}. Lower {rates}{precision}."
         )
 
 

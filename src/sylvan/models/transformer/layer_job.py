@@ -143,13 +143,13 @@ class LayerCandidates:
         positive = np.zeros(weights.shape, bool)
         costs = take_rows(self.costs, rows)
         row, place = np.repeat(np.arange(len(rows)), np.diff(costs.indptr)), np.searchsorted(nodes, costs.indices)
-        here = np.zeros(len(place), bool)
+        matched = np.zeros(len(place), bool)
         inside = place < len(nodes)
-        here[inside] = nodes[place[inside]] == costs.indices[inside]
+        matched[inside] = nodes[place[inside]] == costs.indices[inside]
         if open_parents is not None:  # a node that another row looks at is no candidate of this one
-            here[here] = opened[row[here], np.repeat(np.arange(len(used)), sizes)[place[here]]]
-        positive[row[here], place[here]] = True
-        weights[row[here], place[here]] = costs.data[here]
+            matched[matched] = opened[row[matched], np.repeat(np.arange(len(used)), sizes)[place[matched]]]
+        positive[row[matched], place[matched]] = True
+        weights[row[matched], place[matched]] = costs.data[matched]
         return nodes, positive, weights
 
     def mean_number(self) -> float:

@@ -134,7 +134,7 @@ def refuse_beyond_memory(
     encoder: TextEncoder, sizes: EncoderSizes, matcher: TransformerMatcher | None, device: str
 ) -> None:
     """Raise a MemoryLimitError where the machine, or its GPU, clearly hasn't got the memory."""
-    gpu, available, now = on_gpu(device), available_bytes(), resident_bytes()
+    gpu, available, resident = on_gpu(device), available_bytes(), resident_bytes()
     free = _free_on_gpu(device) if gpu else None
     if free is not None and sizes.gpu > free:
         offers = memory_offers(encoder, sizes, matcher, lambda smaller: smaller.gpu)
@@ -143,9 +143,9 @@ def refuse_beyond_memory(
             f"{shown_bytes(free)} are free. What takes less: {'; '.join(offers)}. "
             "Or go on regardless with force=True (--force)."
         )
-    here = max(sizes.training - sizes.gpu, sizes.ranking - sizes.bytes()["encoder"]) if gpu else sizes.total
-    if available is not None and here > available:
-        Plan(0.0, now + here, 0, now + available, (), tuple(memory_offers(encoder, sizes, matcher))).check()
+    needed = max(sizes.training - sizes.gpu, sizes.ranking - sizes.bytes()["encoder"]) if gpu else sizes.total
+    if available is not None and needed > available:
+        Plan(0.0, resident + needed, 0, resident + available, (), tuple(memory_offers(encoder, sizes, matcher))).check()
 
 
 def on_gpu(device: str) -> bool:
@@ -171,7 +171,7 @@ def memory_offers(
 ) -> list[str]:  # fmt: skip
     """What takes less, the most harmless first; ``of`` says which memory is short, by default the machine's."""
     offers = []
-    needed = (lambda given: given.total) if of is None else of
+    needed = (lambda need: need.total) if of is None else of
 
     def offer(words: str, smaller: EncoderSizes) -> None:
         if needed(smaller) < 0.98 * needed(sizes):

@@ -197,16 +197,16 @@ class TransformerMatcher(Parameterized):
         plain = {name: v.item() if isinstance(v, np.generic) else v for name, v in params.items()}
         return TransformerMatcher(**plain)  # plain, as NumPy's small integers overflow
 
-    def steps(self, n_rows: int, at: int, accumulate: int) -> int:
-        """Steps of the layer that is trained as number ``at``, on ``n_rows`` texts, ``accumulate`` batches a step."""
+    def steps(self, n_rows: int, layer: int, accumulate: int) -> int:
+        """Steps for the layer trained as number ``layer``, on ``n_rows`` texts, ``accumulate`` batches a step."""
         each_epoch = -(-n_rows // (self.batch_size * accumulate))
-        wanted = max(1, round(float(_at(self.epochs, at)) * each_epoch))
-        most = _at(self.max_steps, at)
+        wanted = max(1, round(float(_at(self.epochs, layer)) * each_epoch))
+        most = _at(self.max_steps, layer)
         return wanted if most is None else min(wanted, int(most))
 
 
-def _at(value: Any, at: int) -> Any:
-    return value[at] if isinstance(value, (list, tuple)) else value
+def _at(value: Any, layer: int) -> Any:
+    return value[layer] if isinstance(value, (list, tuple)) else value
 
 
 # Eq. 9 and 10 as they stand, and features as they are.

@@ -359,12 +359,12 @@ def _checksum_of(texts: list[str]) -> str:
 def plan_of(training: TransformerTraining) -> Plan:
     """What a training will take; see :meth:`TransformerEstimator.plan`."""
     model, n_rows = training.model, len(training.texts)
-    now, available = resident_bytes(), available_bytes()
+    resident, available = resident_bytes(), available_bytes()
     with timed() as opening:
         encoder = presets.encoder_of(model)
     # What PyTorch itself takes once it is loaded is there all the time; the weights are counted among the parts.
     weights = sum(weight.numel() for weight in encoder.parameters())
-    base = max(now, resident_bytes() - 4 * weights)
+    base = max(resident, resident_bytes() - 4 * weights)
     with timed(training.jobs) as making:
         terms = training.terms()
     with timed(training.jobs) as clustering:
@@ -403,7 +403,7 @@ def plan_of(training: TransformerTraining) -> Plan:
     model_bytes += state_bytes(training.vocabulary.to_state())
     plan = Plan(
         sum(phase.seconds for phase in phases), base + max(tuning, ranking), model_bytes,
-        None if available is None else now + available, phases,
+        None if available is None else resident + available, phases,
     )  # fmt: skip
     if plan.fits:
         return plan

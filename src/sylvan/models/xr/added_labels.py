@@ -98,23 +98,23 @@ def added_label_jobs(ranker: TreeRanker, new: NewRows, runner: Runner) -> tuple[
     rows, training, tree = new.rows, new.training, new.grown.tree
     offsets, fresh, n_rows = tree.child_offsets[-1], new.grown.was[-1] < 0, rows.features.shape[0]
     counts = np.diff(_offsets(fresh)[offsets])
-    which = np.flatnonzero(counts).tolist()
+    clusters = np.flatnonzero(counts).tolist()
     # As in a training, the new rows that each cluster learns from.
     *_, beam = training.beams(rows.features, ranker.layers, runner)
     positives = layer_positives(tree, rows.labels)
     parents = positives[-2] if tree.depth > 1 else of_root(positives[0])
     nodes = training.found(tree.depth - 1, beam)
     starts, reached = cluster_rows(training.negatives[-1], parents, nodes, len(offsets) - 1, n_rows)
-    cluster_of_rows = [reached[starts[c] : starts[c + 1]] for c in which]
+    cluster_of_rows = [reached[starts[c] : starts[c + 1]] for c in clusters]
     beside, places = _labels_beside(ranker, new, runner), ranker.tree.leaves_of_labels()
     leaves = [
         leaves_beside(ranker.tree, places, c, take_rows(beside, rows_in_cluster))
-        for c, rows_in_cluster in zip(which, cluster_of_rows, strict=True)
+        for c, rows_in_cluster in zip(clusters, cluster_of_rows, strict=True)
     ]
-    every = np.unique(np.concatenate(leaves))
-    stand_ins = _stand_ins(ranker.layers[-1], every, rows.features.shape[1], new.length)
+    all_leaves = np.unique(np.concatenate(leaves))
+    stand_ins = _stand_ins(ranker.layers[-1], all_leaves, rows.features.shape[1], new.length)
     learned = [
-        np.concatenate((rows_in_cluster, np.searchsorted(every, these) + n_rows))
+        np.concatenate((rows_in_cluster, np.searchsorted(all_leaves, these) + n_rows))
         for rows_in_cluster, these in zip(cluster_of_rows, leaves, strict=True)
     ]
     features = stacked(rows.features, stand_ins)
@@ -122,17 +122,17 @@ def added_label_jobs(ranker: TreeRanker, new: NewRows, runner: Runner) -> tuple[
     every_leaf = training.positives(tree, rows.labels, tree.depth - 1)[0]
     stays = fresh[every_leaf.indices]
     indptr = np.concatenate(([0], np.cumsum(stays)))[every_leaf.indptr]
-    indptr = np.concatenate((indptr, np.full(len(every), indptr[-1]))).astype(np.int64)
+    indptr = np.concatenate((indptr, np.full(len(all_leaves), indptr[-1]))).astype(np.int64)
     numbers = (np.cumsum(fresh) - 1)[every_leaf.indices[stays]].astype(np.int32)
     problem = LayerProblem(
-        _offsets(counts[which]), Csr(indptr, numbers, every_leaf.data[stays], (len(indptr) - 1, int(fresh.sum()))),
+        _offsets(counts[clusters]), Csr(indptr, numbers, every_leaf.data[stays], (len(indptr) - 1, int(fresh.sum()))),
         _offsets(list(map(len, learned))), np.concatenate([np.zeros(0, np.int32), *learned]).astype(np.int32),
         training.weighs(rows.labels),
     )  # fmt: skip
     weight = np.ones(n_rows, np.float32) if rows.weight is None else rows.weight
-    weight = np.concatenate((weight, new.worth[ranker.tree.leaf_labels[every]]))
+    weight = np.concatenate((weight, new.worth[ranker.tree.leaf_labels[all_leaves]]))
     norms, t = squared_norms(features), tree.depth - 1
-    return which, block_jobs(features, norms, problem, t, training.linear, sample_weight=weight)
+    return clusters, block_jobs(features, norms, problem, t, training.linear, sample_weight=weight)
 
 
 def _labels_beside(ranker: TreeRanker, new: NewRows, runner: Runner) -> Csr:
@@ -180,9 +180,9 @@ def _offsets(sizes: Sequence[int] | Array) -> Int64:
 def _joined(stored: ClusterRows, new: ClusterRows, packed: bool) -> ClusterRows:
     """A cluster with further children behind those that are stored."""
     first = len(stored.intercepts)
-    every = [np.repeat(rows.features, rows.lengths).astype(np.int64) for rows in (stored, new)]
-    order = np.argsort(np.concatenate(every), kind="stable")  # a feature's stored entries first
-    features, lengths = np.unique(np.concatenate(every), return_counts=True)
+    features_of = [np.repeat(rows.features, rows.lengths).astype(np.int64) for rows in (stored, new)]
+    order = np.argsort(np.concatenate(features_of), kind="stable")  # a feature's stored entries first
+    features, lengths = np.unique(np.concatenate(features_of), return_counts=True)
     children = np.concatenate((stored.children, new.children.astype(np.int32) + np.int32(first)))[order]
     return ClusterRows(
         features.astype(np.int32), lengths.astype(np.int32), children,

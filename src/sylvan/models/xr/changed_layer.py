@@ -52,8 +52,8 @@ class Grown:
         leaves = tree.child_offsets[last][rising + 1]
         labels = np.insert(tree.leaf_labels, leaves, (tree.n_labels + order).astype(np.int32))
         was = np.insert(self.was[last], leaves, np.int32(-1))
-        more = np.concatenate(([0], np.cumsum(np.bincount(rising, minlength=len(tree.child_offsets[last]) - 1))))
-        offsets = (*tree.child_offsets[:last], tree.child_offsets[last] + more)
+        shifts = np.concatenate(([0], np.cumsum(np.bincount(rising, minlength=len(tree.child_offsets[last]) - 1))))
+        offsets = (*tree.child_offsets[:last], tree.child_offsets[last] + shifts)
         grown = LabelTree(offsets, labels, tree.n_labels + len(rising), tree.removed)
         return Grown(grown, (*self.was[:last], was), self.came_from)
 
@@ -207,17 +207,17 @@ class ChangedLayer:
         """The rows of cluster ``c`` to which some come; those that it had and that stay, by the numbers that they have
         now, and which they are, None for all."""
         stored = self._stored.rows_of(int(self.came_from[c]))
-        now = stored if self._now is None else self._now[stored]
-        stays = None if self._now is None else now >= 0
+        positions = stored if self._now is None else self._now[stored]
+        stays = None if self._now is None else positions >= 0
         if self._precise:
-            stays = (now >= 0) & np.isin(now, rows)
+            stays = (positions >= 0) & np.isin(positions, rows)
         elif self._divided[c]:  # one half: what it doesn't depend on goes
-            stays = (now >= 0) & self._matters(c, now)
+            stays = (positions >= 0) & self._matters(c, positions)
         if stays is None or stays.all():
             stays = None
         else:
-            now = now[stays]
-        return (rows if self._precise else _union(now, rows)), now, stays
+            positions = positions[stays]
+        return (rows if self._precise else _union(positions, rows)), positions, stays
 
     def _cluster(self, c: int, stayed: Int32, mask: Bool | None) -> ChangedCluster:
         """Cluster ``c`` with its rows and where its multipliers start; children that are new, or that a row which is
@@ -247,15 +247,15 @@ class ChangedLayer:
             solved[:] = True  # of no row, a child isn't a solution that others could start from
         return ChangedCluster(c, o, rows, multipliers, was, grown and len(was) == n_old, solved, came)
 
-    def _matters(self, c: int, now: Int32) -> Bool:
+    def _matters(self, c: int, positions: Int32) -> Bool:
         """Which rows the solution of cluster ``c`` depends on: those that support its children, and their positives."""
         first, last, o = int(self._offsets[c]), int(self._offsets[c + 1]), int(self.came_from[c])
         was, old = self._was[first:last], self._stored.multipliers_of(o)
         begin = int(self._stored.child_offsets[o])
         supports: Bool = np.any(old[:, was[was >= 0] - begin] > 0, axis=1)
         supports |= not self._stored.known
-        left = np.flatnonzero(now >= 0)
-        positives = self._positives(now[left])
+        left = np.flatnonzero(positions >= 0)
+        positives = self._positives(positions[left])
         inside = (positives.indices >= first) & (positives.indices < last)
         supports[left[np.repeat(np.arange(len(left)), np.diff(positives.indptr))[inside]]] = True
         return supports
@@ -264,9 +264,9 @@ class ChangedLayer:
         """What rows that have come to a cluster, or have other labels, are to the nodes that were there before."""
         relabelled = np.zeros(self._rows.features.shape[0], bool)
         relabelled[self._rows.relabelled] = self._rows.was[self._rows.relabelled] >= 0
-        others = len(self._rows.relabelled) > 0
+        relabels = len(self._rows.relabelled) > 0
         changed = [
-            np.flatnonzero(cluster.came | relabelled[cluster.rows] if others else cluster.came) for cluster in each
+            np.flatnonzero(cluster.came | relabelled[cluster.rows] if relabels else cluster.came) for cluster in each
         ]
         if not any(map(len, changed)):
             return None
@@ -277,11 +277,11 @@ class ChangedLayer:
         of, row, new = of[order], row[order], new[order]
         numbers, counts = np.unique(row, return_counts=True)
         nodes, scores = self._scores(numbers.astype(np.int32), self.came_from[of], counts, n_jobs)
-        now = np.full(len(self._weights.intercepts), -1, np.int64)  # where each node that was there is now
-        now[self._was[self._was >= 0]] = np.flatnonzero(self._was >= 0)
-        filled = (nodes >= 0) & (now[nodes] >= 0)
+        new_node = np.full(len(self._weights.intercepts), -1, np.int64)  # where each node that was there is now
+        new_node[self._was[self._was >= 0]] = np.flatnonzero(self._was >= 0)
+        filled = (nodes >= 0) & (new_node[nodes] >= 0)
         place = np.nonzero(filled)[0]
-        node, score, fresh = now[nodes[filled]], scores[filled], np.ones(len(place), bool)
+        node, score, fresh = new_node[nodes[filled]], scores[filled], np.ones(len(place), bool)
         if self._divided.any() or len(self._rows.relabelled):
             # Entries of the pairs of rows and clusters that there are, and whether the row is new there: a cluster that
             # was divided brings entries of both its halves, and those of a half that the row is in count.
@@ -365,8 +365,8 @@ def _union(a: Int32, b: Int32) -> Int32:
     """Two rising lists as one."""
     if not len(b) or not len(a) or a[-1] < b[0]:
         return np.concatenate((a, b))
-    every = np.sort(np.concatenate((a, b)), kind="stable")
-    return every[np.diff(every, prepend=-1) > 0].astype(np.int32)
+    merged = np.sort(np.concatenate((a, b)), kind="stable")
+    return merged[np.diff(merged, prepend=-1) > 0].astype(np.int32)
 
 
 def _values(matrix: Csr, rows: Array, columns: Array) -> Float32:

@@ -189,26 +189,26 @@ def estimate_ranker(
 
 
 def carried_over(
-    fewer: Sample, more: Sample, whole: TrainingSize, sizes: Sequence[int], training: TreeTraining,
+    smaller: Sample, larger: Sample, total: TrainingSize, sizes: Sequence[int], training: TreeTraining,
     weighted: bool = False,
 ) -> RankerEstimate:  # fmt: skip
     """What training on all rows takes, by what training on some and on more of them took."""
-    size, seen, layers = more.size, more.ranker, []
+    size, seen, layers = larger.size, larger.ranker, []
     for t, n_nodes in enumerate(sizes):
         n_clusters, last = sizes[t - 1] if t else 1, t == len(sizes) - 1
-        like, earlier = (each.layers[max(0, len(each.layers) - (len(sizes) - t))] for each in (seen, fewer.ranker))
+        like, earlier = (each.layers[max(0, len(each.layers) - (len(sizes) - t))] for each in (seen, smaller.ranker))
         # Rows come into more of the clusters where there are more of these.
-        per_row = [layer.n_own / n for layer, n in ((earlier, fewer.size.n_rows), (like, size.n_rows))]
+        per_row = [layer.n_own / n for layer, n in ((earlier, smaller.size.n_rows), (like, size.n_rows))]
         spread = _exponent((earlier.n_clusters, like.n_clusters), per_row, 0.1, _CLUSTERS_RANGE)
-        n_own = float(whole.n_rows)
+        n_own = float(total.n_rows)
         if t:
-            most = max(1.0, whole.n_positives / whole.n_rows)
-            n_own = whole.n_rows * min(per_row[1] * (n_clusters / like.n_clusters) ** spread, most, n_clusters)
-        node_positives = whole.n_rows * like.n_positives / size.n_rows * (n_nodes / like.n_nodes) ** spread
-        n_positives = min(node_positives, whole.n_positives)
+            most = max(1.0, total.n_positives / total.n_rows)
+            n_own = total.n_rows * min(per_row[1] * (n_clusters / like.n_clusters) ** spread, most, n_clusters)
+        node_positives = total.n_rows * like.n_positives / size.n_rows * (n_nodes / like.n_nodes) ** spread
+        n_positives = min(node_positives, total.n_positives)
         if last:  # a label may have several leaves
-            n_nodes = round(whole.n_labels * like.n_nodes / size.n_labels)
-            n_positives = whole.n_positives * like.n_positives / max(1, size.n_positives)
+            n_nodes = round(total.n_labels * like.n_nodes / size.n_labels)
+            n_positives = total.n_positives * like.n_positives / max(1, size.n_positives)
         density, power = n_positives / n_nodes, INNER
         if last:
             weights = [layer.n_weights / layer.n_nodes for layer in (earlier, like)]
@@ -216,17 +216,17 @@ def carried_over(
         else:
             like = min(seen.layers[:-1] or seen.layers, key=lambda layer: abs(np.log(layer.density / density)))
         each = _grown(like.n_weights / like.n_nodes, like.density, density, power)
-        n_weights = n_nodes * min(each, float(whole.n_columns))
+        n_weights = n_nodes * min(each, float(total.n_columns))
         rows_each = _grown(like.n_rows / like.n_clusters, like.n_own / like.n_clusters, n_own / n_clusters, FEATURES)
         share = min(1.0, like.largest / max(1.0, like.n_pairs) * like.n_clusters / n_clusters)
         layers.append(
             _layer(
-                whole, training, t, weighted, share, n_clusters=n_clusters, n_nodes=n_nodes,
+                total, training, t, weighted, share, n_clusters=n_clusters, n_nodes=n_nodes,
                 n_positives=float(n_positives), n_own=n_own, n_weights=n_weights,
-                n_rows=min(n_weights, n_clusters * min(rows_each, whole.n_columns)), magnitudes=like.magnitudes,
+                n_rows=min(n_weights, n_clusters * min(rows_each, total.n_columns)), magnitudes=like.magnitudes,
             )
         )  # fmt: skip
-    return _ranker(whole, training, layers, seen.n_jobs, seen.work * whole.n_entries / max(1, size.n_entries))
+    return _ranker(total, training, layers, seen.n_jobs, seen.work * total.n_entries / max(1, size.n_entries))
 
 
 def _layer(
@@ -275,23 +275,23 @@ def _exponent(x: Sequence[float], y: Sequence[float], otherwise: float, within: 
 
 def training_plan(
     model: Any, features: Rows, labels: Csr, weight: Any, about: Mapping[str, Any],
-    trees: Sequence[LabelTree] | None = None, whole: TrainingSize | None = None,
+    trees: Sequence[LabelTree] | None = None, total: TrainingSize | None = None,
 ) -> Plan:  # fmt: skip
     """The plan of an XRLinear, from trainings on a few of the rows."""
-    whole = TrainingSize.of(features, labels) if whole is None else whole
+    total = TrainingSize.of(features, labels) if total is None else total
     tree = model.tree if trees is None else trees[0]
-    samples = _Samples(model, features, labels, weight, about, tree, whole)
+    samples = _Samples(model, features, labels, weight, about, tree, total)
     estimate, seconds = samples.estimate()
     phases = []
     if trees is None:
         n_bytes = 0
-        if tree is None and whole.n_labels > model.max_leaf:  # what clustering the labels takes at its worst
-            n_entries = whole.n_entries * whole.n_positives // max(1, whole.n_rows)  # of each label's rows
-            n_bytes = embedding_bytes(whole.n_labels, n_entries, whole.n_positives, model.max_features_per_label)
+        if tree is None and total.n_labels > model.max_leaf:  # what clustering the labels takes at its worst
+            n_entries = total.n_entries * total.n_positives // max(1, total.n_rows)  # of each label's rows
+            n_bytes = embedding_bytes(total.n_labels, n_entries, total.n_positives, model.max_features_per_label)
         name = "tree" if model.n_trees == 1 else "trees"
         phases = [Phase(name, model.n_trees * seconds / resolve_jobs(model.n_jobs), n_bytes)]
-    unread = whole.nbytes if whole.n_rows > features.shape[0] else 0
-    return _rankers_plan(model, estimate, whole, phases, unread, samples.n_rows % whole.n_rows)
+    unread = total.nbytes if total.n_rows > features.shape[0] else 0
+    return _rankers_plan(model, estimate, total, phases, unread, samples.n_rows % total.n_rows)
 
 
 class _Samples:
@@ -299,14 +299,14 @@ class _Samples:
 
     def __init__(
         self, model: Any, features: Rows, labels: Csr, weight: Any, about: Mapping[str, Any], tree: LabelTree | None,
-        whole: TrainingSize,
+        total: TrainingSize,
     ) -> None:  # fmt: skip
-        self._model, self._features, self._labels, self._whole = copy.copy(model), features, labels, whole
+        self._model, self._features, self._labels, self._total = copy.copy(model), features, labels, total
         self._weight, self._about, self._tree, self.n_rows = weight, about, tree, 0
-        planned = layer_plan(whole.n_labels, model.branching, model.max_leaf) if tree is None else tree.layer_sizes
+        planned = layer_plan(total.n_labels, model.branching, model.max_leaf) if tree is None else tree.layer_sizes
         self._sizes = tuple(planned)
         # All rows choose how they are solved: a sample by itself would be taken for a small set, solved precisely.
-        self._model.set_params(**chosen_by_rows(model, features, len(self._sizes), whole.n_entries))
+        self._model.set_params(**chosen_by_rows(model, features, len(self._sizes), total.n_entries))
 
     def estimate(self) -> tuple[RankerEstimate, float]:
         """Train on ever more of the rows until they are enough: the estimate for all, and seconds of making a tree."""
@@ -324,17 +324,17 @@ class _Samples:
             start = time.thread_time()
             seen.append(self._trained(np.sort(rows[:n])))
             affordable = MOST_SECONDS / max(1e-9, time.thread_time() - start)
-            more = min(len(rows), STEP * n, int(affordable * n))
-            if (more < MORE * n and more < len(rows)) or n == len(rows):
+            n_next = min(len(rows), STEP * n, int(affordable * n))
+            if (n_next < MORE * n and n_next < len(rows)) or n == len(rows):
                 break
-            n = max(more, n)
+            n = max(n_next, n)
         *_, before, last = (seen[0], *seen)
-        whole = self._whole
-        if last.size.n_rows == whole.n_rows:
+        total = self._total
+        if last.size.n_rows == total.n_rows:
             return last.ranker, last.tree_seconds
         weighted = self._weight is not None or training.weighs(self._labels)
-        ranker = carried_over(before, last, whole, self._sizes, training, weighted)
-        return ranker, last.tree_seconds * whole.n_entries / max(1, last.size.n_entries)
+        ranker = carried_over(before, last, total, self._sizes, training, weighted)
+        return ranker, last.tree_seconds * total.n_entries / max(1, last.size.n_entries)
 
     def _trained(self, rows: Int64) -> Sample:
         model, self.n_rows = copy.copy(self._model), len(rows)
@@ -360,14 +360,14 @@ class _Samples:
 
 
 def _rankers_plan(
-    model: Any, estimate: RankerEstimate, whole: TrainingSize, before: Sequence[Phase], unread: int, sampled: int
+    model: Any, estimate: RankerEstimate, total: TrainingSize, before: Sequence[Phase], unread: int, sampled: int
 ) -> Plan:
     """The plan of a model each of whose trees is taken to be like the first."""
-    now, available = resident_bytes(), available_bytes()
-    available, now = None if available is None else now + available, now + unread
+    resident, available = resident_bytes(), available_bytes()
+    available, resident = None if available is None else resident + available, resident + unread
     # What changes in the scores of the rows that calibrate it is little beside the solved clusters.
-    n_folds = 0 if model.calibration is None else len(holdout_folds(whole.n_rows, model.calibration_folds))
-    n_trees, tree_bytes = model.n_trees, TREE_BYTES * whole.n_labels
+    n_folds = 0 if model.calibration is None else len(holdout_folds(total.n_rows, model.calibration_folds))
+    n_trees, tree_bytes = model.n_trees, TREE_BYTES * total.n_labels
     each = estimate.model_bytes + tree_bytes
     peak = (n_trees - 1) * each + estimate.peak_bytes() + tree_bytes  # when the last tree is trained
     phases = [*before, Phase("rankers", n_trees * estimate.seconds, peak)]
@@ -375,11 +375,11 @@ def _rankers_plan(
         seconds = n_folds * n_trees * estimate.seconds * AGAIN
         phases.append(Phase("calibration", seconds, peak))
     peak = max(phase.peak_bytes for phase in phases)
-    plan = Plan(sum(phase.seconds for phase in phases), now + peak, n_trees * each, available, tuple(phases))
+    plan = Plan(sum(phase.seconds for phase in phases), resident + peak, n_trees * each, available, tuple(phases))
     plan = replace(plan, sampled_rows=sampled)
     if plan.fits:
         return plan
-    beside = now + phases[-1].peak_bytes - estimate.peak_bytes()
+    beside = resident + phases[-1].peak_bytes - estimate.peak_bytes()
     # What takes less memory, with how much it would be; the most harmless first.
     offers: list[tuple[str, int]] = []
     if estimate.n_jobs > 1:
@@ -390,7 +390,7 @@ def _rankers_plan(
         offers.append(("n_trees=1", estimate.peak_bytes() - (n_trees - 1) * estimate.model_bytes))
     words = [f"memory_limit={shown_bytes(available or 0).replace(' ', '')!r}, which works in parts and on disk"]
     for name, n_bytes in offers:
-        if beside + n_bytes - now < 0.98 * (plan.peak_bytes - now):  # of what the training adds
+        if beside + n_bytes - resident < 0.98 * (plan.peak_bytes - resident):  # of what the training adds
             words.append(f"{name} (about {shown_bytes(beside + n_bytes)})")
     if model.max_leaf > DEEP:
         words.append(f"max_leaf={DEEP}, a deeper tree, whose clusters see fewer rows")

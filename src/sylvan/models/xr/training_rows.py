@@ -134,7 +134,7 @@ class TrainingRows:
         indptr = np.concatenate(([0], np.cumsum(stays)))[self.labels.indptr].astype(np.int64)
         left = Csr(indptr, self.labels.indices[stays], self.labels.data[stays], self.labels.shape)
         changed = np.diff(indptr) < np.diff(self.labels.indptr)
-        others = changed & (by_relevance or bool((self.labels.data != 1).any()))
+        other_costs = changed & (by_relevance or bool((self.labels.data != 1).any()))
         solutions = []
         for layers, tree in zip(self.solutions, trees, strict=True):
             new_tree, nodes = tree.without(labels)
@@ -142,7 +142,7 @@ class TrainingRows:
             before, after = layer_positives(tree, self.labels), layer_positives(new_tree, left)
             solutions.append([
                 layer.without(nodes[t], clusters[t], new_tree.child_offsets[t])
-                .with_other_rows(*_no_longer_positive(before[t], after[t], nodes[t]), others)
+                .with_other_rows(*_no_longer_positive(before[t], after[t], nodes[t]), other_costs)
                 for t, layer in enumerate(layers)
             ])  # fmt: skip
         return replace(self, labels=left, solutions=solutions)

@@ -90,7 +90,7 @@ def _columns_outside(features: Rows, of_row: UInt8, columns: Int32, count: int, 
         places, fold = place_of[block.indices], np.repeat(of_row[start:stop], np.diff(block.indptr))
         is_wanted = places >= 0
         has_column[fold[is_wanted], places[is_wanted]] = True
-    return np.stack([np.delete(has_column, own, axis=0).any(axis=0) for own in range(1, count + 1)])
+    return np.stack([np.delete(has_column, row, axis=0).any(axis=0) for row in range(1, count + 1)])
 
 
 def placed_by_own_rows(trees: Sequence[LabelTree], features: Rows, labels: Csr, rows: Int32, run: Runner) -> list[Csr]:
@@ -109,12 +109,12 @@ def placed_by_own_rows(trees: Sequence[LabelTree], features: Rows, labels: Csr, 
     step = min(_LABELS_AT_ONCE, max(1, _BLOCK_VALUES // max(len(tree.cluster_sizes) for tree in trees)))
     for first in range(0, len(row), step):
         block = slice(first, first + step)
-        others = all_rows[label[block]]
-        others.data[others.indices == np.repeat(rows[row[block]], np.diff(others.indptr))] = 0
-        others.eliminate_zeros()
-        used = distinct(others.indices)
+        peers = all_rows[label[block]]
+        peers.data[peers.indices == np.repeat(rows[row[block]], np.diff(peers.indptr))] = 0
+        peers.eliminate_zeros()
+        used = distinct(peers.indices)
         left = sp.csr_matrix(
-            (others.data, np.searchsorted(used, others.indices), others.indptr), shape=(others.shape[0], len(used))
+            (peers.data, np.searchsorted(used, peers.indices), peers.indptr), shape=(peers.shape[0], len(used))
         )
         without = Csr.of(sp.csr_matrix(left @ features.take(used).to_scipy())).unit_rows().to_scipy()
         for number, centroids in enumerate(places):

@@ -88,12 +88,12 @@ def _with_changes(
     ]
     if held_out is not None and model.calibration is not None:
         calibrator = held_out.calibrator(model.calibration)
-    then = TrainingRows(
+    rows_after = TrainingRows(
         rows.features, rows.labels, rows.weight, ids, before.next_id + changes.features.shape[0], before.length,
         [solutions for _, solutions in results], held_out, rows.norms, room,
     )  # fmt: skip
     counts = np.bincount(rows.labels.indices, minlength=changes.n_labels).astype(np.int64)
-    fitted = replace(fitted, rankers=[ranker for ranker, _ in results], rows=then)
+    fitted = replace(fitted, rankers=[ranker for ranker, _ in results], rows=rows_after)
     return Updated(fitted, counts, rows.features.shape[0], calibrator)
 
 
@@ -108,9 +108,9 @@ def planned(
     for number, ranker in enumerate(fitted.rankers):
         update = TreeUpdate(model, fitted, number, changes, rows, precise, run, splits=False)
         nodes.append([])
-        for layer, _, more in update.layers(ranker.layers):
+        for layer, _, layer_jobs in update.layers(ranker.layers):
             nodes[-1].append(int(layer.solved.sum()))
-            jobs += more
+            jobs += layer_jobs
     return nodes, jobs
 
 
@@ -165,8 +165,8 @@ def _rows_now(changes: Changes, before: TrainingRows) -> tuple[RowsNow, Int64, R
     new_labels, _ = merged_labels(changes.labels, changes.merged)
     weight = None
     if old_weight is not None or changes.weight is not None:
-        both = ((old_weight, len(left)), (changes.weight, n_new))
-        weight = np.concatenate([np.ones(n, np.float32) if part is None else part for part, n in both])
+        parts = ((old_weight, len(left)), (changes.weight, n_new))
+        weight = np.concatenate([np.ones(n, np.float32) if part is None else part for part, n in parts])
     norms = squared_norms(old_features) if before.norms is None else before.norms[left]
     norms = np.concatenate((norms, squared_norms(changes.features)))
     was = np.concatenate((left, np.full(n_new, -1))).astype(np.int32)

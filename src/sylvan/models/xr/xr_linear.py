@@ -664,7 +664,7 @@ class XRLinear(Estimator):
         >>> model.plan_update(X[15:], np.full(5, 3)).nodes
         (4,)
         """
-        run, now = Runner(self.n_jobs), resident_bytes()
+        run, resident = Runner(self.n_jobs), resident_bytes()
         fitted, changes, _ = self._changes(
             "plan_update", X, Y, sample_weight, forget, merge, rows, precise, n_features
         )  # fmt: skip
@@ -673,7 +673,7 @@ class XRLinear(Estimator):
                 nodes, jobs = planned_labels(self, fitted, changes, run)
             else:
                 nodes, jobs = planned(self, fitted, changes, precise, run)
-        return UpdatePlan.of(nodes, jobs, clock.seconds, max(0, resident_bytes() - now), run.n_jobs)
+        return UpdatePlan.of(nodes, jobs, clock.seconds, max(0, resident_bytes() - resident), run.n_jobs)
 
     def _changes(
         self, method: str, X: Any, Y: Any, sample_weight: Any, forget: Any, merge: Mapping[Any, Sequence[Any]] | None,
