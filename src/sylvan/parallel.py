@@ -77,9 +77,9 @@ def of_one_state(method: _Method) -> _Method:
 
     @wraps(method)
     def steady(self: Any, *args: Any, **options: Any) -> Any:
-        now = object.__new__(type(self))
-        now.__dict__ = self.__dict__
-        return method(now, *args, **options)
+        snapshot = object.__new__(type(self))
+        snapshot.__dict__ = self.__dict__
+        return method(snapshot, *args, **options)
 
     return cast(_Method, steady)
 

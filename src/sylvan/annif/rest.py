@@ -286,8 +286,8 @@ async def _suggested(
     k = min(options.limit, call.limits.k)
     if not texts or k == 0:
         return [[] for _ in texts]
-    asked = Asked(k, probabilities=True)
-    rows: list[RankedRow] = await served.engine.ask((version, asked), texts, partial(answers, version, asked))
+    request = Asked(k, probabilities=True)
+    rows: list[RankedRow] = await served.engine.ask((version, request), texts, partial(answers, version, request))
     return [
         [
             Suggestion(uri_of(version, label), _name(version, label, options.language), score)

@@ -30,9 +30,9 @@ def counted(n: int, singular: str) -> str:
     return f"{n:,} {noun(n, singular)}"
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
+def did_you_mean(name: str, candidates: Iterable[str]) -> str:
     """A question that names what is spelled most like ``name``; all that there is, where nothing is like it."""
-    names = list(known)
+    names = list(candidates)
     near = difflib.get_close_matches(name, names, n=1)
     return f"Did you mean {near[0]!r}?" if near else f"Known names: {', '.join(names) or 'none'}."
 

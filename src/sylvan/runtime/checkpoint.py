@@ -214,10 +214,10 @@ def identity_of(estimator: str, parameters: Mapping[str, Any], **data: Any) -> d
     return {**results, **{f"the parameter {name!r}": plain(value) for name, value in parameters.items()}}
 
 
-def refuse_another(where: str | os.PathLike[str], before: Mapping[str, JSON], now: Mapping[str, JSON]) -> None:
+def refuse_another(where: str | os.PathLike[str], before: Mapping[str, JSON], current: Mapping[str, JSON]) -> None:
     """Hold that a checkpoint is of the training that would go on with it."""
-    for key in dict.fromkeys([*now, *before]):
-        old, new = before.get(key), now.get(key)
+    for key in dict.fromkeys([*current, *before]):
+        old, new = before.get(key), current.get(key)
         if old == new:
             continue
         # Checksums and whole structures say nothing to a reader.

@@ -255,11 +255,11 @@ class _Stored(Results[_Result]):
     def __getitem__(self, number: Any) -> Any:
         result = super().__getitem__(number)
         stored = () if result is not None else self._runner.stored([self._jobs[number]])
-        return next((one for _, one in stored), result)
+        return next((value for _, value in stored), result)
 
     def __iter__(self) -> Iterator[_Result]:
-        found = dict(self.scan())
-        return (found[number] for number in range(len(self)))
+        by_number = dict(self.scan())
+        return (by_number[number] for number in range(len(self)))
 
     def scan(self) -> Iterator[tuple[int, _Result]]:
         n_read = 0
@@ -292,8 +292,8 @@ def opened_runner(
         return
     limit = None if memory_limit is None else parse_bytes(memory_limit)
     with ExitStack() as stack:
-        made = current_runner(n_jobs)
-        if limit is not None and made.elsewhere:
+        result = current_runner(n_jobs)
+        if limit is not None and result.elsewhere:
             raise ParameterError("On a cluster, fit takes no 'memory_limit': each node has memory of its own.")
         parts: Checkpoint | None = None
         if checkpoint is not None:
@@ -303,13 +303,13 @@ def opened_runner(
         block_bytes = BLOCK_BYTES
         if limit is not None and parts is not None:
             place = next(path for path in (parts.folder, *parts.folder.parents) if path.is_dir())
-            made = within = WithinMemory(made, limit, private_bytes(input_bytes), os.fspath(place))
+            result = within = WithinMemory(result, limit, private_bytes(input_bytes), os.fspath(place))
             block_bytes = min(block_bytes, max(LEAST_BLOCK, int(within.free * WAITING_SHARE)))
         if parts is not None:
-            made = Checkpointed(made, parts, block_bytes, spill=limit is not None)
+            result = Checkpointed(result, parts, block_bytes, spill=limit is not None)
         try:
-            yield made
+            yield result
         except BaseException:
             with suppress(ModelError):  # that the disk is full as well would hide what went wrong first
-                made.flush()
+                result.flush()
             raise

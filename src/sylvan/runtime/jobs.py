@@ -62,8 +62,8 @@ class Job(Generic[_Result]):
     def __call__(self) -> _Result:
         """The result; an error that isn't a sentence of Sylvan's own says which job it came from."""
         try:
-            given = self.prepared().inputs
-            inputs = {name: value() if isinstance(value, Once) else value for name, value in given.items()}
+            prepared = self.prepared().inputs
+            inputs = {name: value() if isinstance(value, Once) else value for name, value in prepared.items()}
             return self.work(**inputs)
         except SylvanError:
             raise
@@ -290,5 +290,5 @@ def using(runner: Runner) -> Iterator[Runner]:
 
 def current_runner(n_jobs: int | None) -> Runner:
     """The runner of the block that this is in; without one, ``n_jobs`` threads."""
-    made = _current.get()
-    return Runner(n_jobs) if made is None else made
+    runner = _current.get()
+    return Runner(n_jobs) if runner is None else runner

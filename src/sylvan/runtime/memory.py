@@ -66,7 +66,7 @@ def available_bytes() -> int | None:
     results = []
     with contextlib.suppress(OSError, ValueError), open("/proc/meminfo", encoding="ascii") as lines:
         results += [int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")]
-    results += [room for folder in _groups() if (room := _room(folder)) is not None]
+    results += [free for folder in _groups() if (free := _room(folder)) is not None]
     return max(0, min(results)) if results else None
 
 
@@ -93,10 +93,10 @@ def _room(folder: str) -> int | None:
     for limit, usage in (("memory.max", "memory.current"), ("memory.limit_in_bytes", "memory.usage_in_bytes")):
         try:
             with open(os.path.join(folder, limit)) as most, open(os.path.join(folder, usage)) as taken:
-                room = int(most.read()) - int(taken.read())
+                free = int(most.read()) - int(taken.read())
             with open(os.path.join(folder, "memory.stat")) as lines:
-                room += sum(int(line.split()[1]) for line in lines if line.startswith("inactive_file "))
-            return room
+                free += sum(int(line.split()[1]) for line in lines if line.startswith("inactive_file "))
+            return free
         except (OSError, ValueError):  # no such file, or "max" for a limit
             continue
     return None
@@ -127,12 +127,12 @@ class Gate:
         self._held = 0
         self._room = threading.Condition()
 
-    def need(self, n_bytes: int, what: str) -> None:
-        """Refuse a limit under which ``what``, the largest piece, has no room beside everything else."""
+    def need(self, n_bytes: int, piece: str) -> None:
+        """Refuse a limit under which the largest ``piece`` has no room beside everything else."""
         if n_bytes > self.capacity:
             share = self.capacity / max(1, self._limit - self._taken)
             need = int(n_bytes / share) if share > 0 else n_bytes
-            need_room(need, self._limit, self._taken, what)
+            need_room(need, self._limit, self._taken, piece)
 
     @contextmanager
     def hold(self, n_bytes: int) -> Iterator[None]:
@@ -148,11 +148,11 @@ class Gate:
                 self._room.notify_all()
 
 
-def need_room(need: int, limit: int, taken: int, what: str) -> None:
+def need_room(need: int, limit: int, taken: int, piece: str) -> None:
     """Refuse a limit that the work can't keep."""
     if taken + need > limit:
         raise MemoryLimitError(
-            f"memory_limit is {shown_bytes(limit)}, but {shown_bytes(taken)} are taken already and {what} needs about "
+            f"memory_limit is {shown_bytes(limit)}, but {shown_bytes(taken)} are taken already and {piece} needs about "
             f"{shown_bytes(need)} more: allow at least {shown_bytes(taken + need)}."
         )
 

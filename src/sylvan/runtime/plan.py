@@ -92,7 +92,7 @@ class UpdatePlan:
     ) -> UpdatePlan:
         """From each tree's nodes, the jobs that would solve them, what it took to find that out, and the threads."""
         depth = max(map(len, nodes))
-        counts = [sum(own[t] for own in nodes if t < len(own)) for t in range(depth)]
+        counts = [sum(counts_of[t] for counts_of in nodes if t < len(counts_of)) for t in range(depth)]
         tried = spent = 0.0
         for job in sorted(jobs, key=lambda job: job.cost):
             with timed() as clock:

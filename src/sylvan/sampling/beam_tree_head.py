@@ -442,10 +442,10 @@ class BeamTreeHead(ReducedLoss):
     # Checks.
 
     def _check_features(self, features: Tensor) -> None:
-        what = "The features given to BeamTreeHead"
-        tensors.need_floats(features, what)
+        name = "The features given to BeamTreeHead"
+        tensors.need_floats(features, name)
         fits = features.dim() >= 2 and features.shape[-1] == self.dim
-        tensors.need_shape(fits, features, what, f"(..., {self.dim}), at least two dimensions")
+        tensors.need_shape(fits, features, name, f"(..., {self.dim}), at least two dimensions")
         if features.device != self.edge_weights.device:
             raise DataError(
                 f"The features given to BeamTreeHead are on {features.device}, its weights on "

@@ -73,9 +73,9 @@ _LOSSES = {
 }
 _HEADS = {"beam-tree": _Known("BeamTreeHead", "candidates versus noises in a tree, with its own weights")}
 _TREES = ("frequency", "kmeans", "random")
-SAMPLERS: Mapping[str, str] = {name: known.line for name, known in _SAMPLERS.items()}
-LOSSES: Mapping[str, str] = {name: known.line for name, known in _LOSSES.items()}
-HEADS: Mapping[str, str] = {name: known.line for name, known in _HEADS.items()}
+SAMPLERS: Mapping[str, str] = {name: entry.line for name, entry in _SAMPLERS.items()}
+LOSSES: Mapping[str, str] = {name: entry.line for name, entry in _LOSSES.items()}
+HEADS: Mapping[str, str] = {name: entry.line for name, entry in _HEADS.items()}
 
 
 def make_sampler(
@@ -322,22 +322,22 @@ def _with_candidates(
     return {**{word: value for word, value in parameters.items() if word not in theirs}, "candidates": candidates}
 
 
-def need_name(what: str, names: Collection[str], name: object) -> None:
+def need_name(kind: str, names: Collection[str], name: object) -> None:
     """Refuse a name that isn't among ``names``."""
     if not isinstance(name, str) or name not in names:
-        raise ParameterError(f"There is no {what} {name!r}. The known ones are: {', '.join(names)}.")
+        raise ParameterError(f"There is no {kind} {name!r}. The known ones are: {', '.join(names)}.")
 
 
-def need_parameters(name: str, parameters: Iterable[str], known: Collection[str]) -> None:
-    """Refuse parameters of what is called ``name`` that aren't ``known``."""
+def need_parameters(name: str, parameters: Iterable[str], allowed: Collection[str]) -> None:
+    """Refuse parameters of what is called ``name`` that aren't ``allowed``."""
     for parameter in parameters:
-        if parameter not in known:
-            listed = ", ".join(known) or "none"
+        if parameter not in allowed:
+            listed = ", ".join(allowed) or "none"
             raise ParameterError(f"{name!r} has no parameter {parameter!r}. Its parameters are: {listed}.")
 
 
-def _look_up(what: str, table: Mapping[str, _Known], name: str) -> tuple[Any, dict[str, Any]]:
-    need_name(what, table, name)
+def _look_up(kind: str, table: Mapping[str, _Known], name: str) -> tuple[Any, dict[str, Any]]:
+    need_name(kind, table, name)
     return getattr(sys.modules[__package__], table[name].kind), dict(table[name].fixed)
 
 

@@ -145,13 +145,13 @@ class RowwiseAdagrad(torch.optim.Optimizer):
         else:  # their mean over a row
             flat = gradient.flatten(sums.dim())
             squares = torch.linalg.vector_norm(flat, dim=-1).square_().div_(flat.shape[-1])
-        now = sums.add_(squares) if ids is None else sums.index_select(0, ids).add_(squares)
-        sizes = now.sqrt().add_(group["eps"]).reciprocal_().mul_(-group["lr"])
+        updated = sums.add_(squares) if ids is None else sums.index_select(0, ids).add_(squares)
+        sizes = updated.sqrt().add_(group["eps"]).reciprocal_().mul_(-group["lr"])
         move = (gradient * sizes.view(sizes.shape + (1,) * (gradient.dim() - sizes.dim()))).to(parameter.dtype)
         if ids is None:
             parameter += move
         else:
-            sums.index_copy_(0, ids, now)
+            sums.index_copy_(0, ids, updated)
             parameter.index_add_(0, ids, move)
 
 

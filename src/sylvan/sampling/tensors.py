@@ -31,35 +31,35 @@ def without_gradient(function: _Function) -> _Function:
     return eagerly(torch.no_grad()(function))
 
 
-def need_tensor(value: Any, what: str) -> None:
+def need_tensor(value: Any, name: str) -> None:
     """Check that ``value`` is a tensor."""
     if not isinstance(value, Tensor):
-        raise DataError(f"{what} must be a torch.Tensor. Got {_received(value)}")
+        raise DataError(f"{name} must be a torch.Tensor. Got {_received(value)}")
 
 
-def need_floats(value: Any, what: str) -> None:
+def need_floats(value: Any, name: str) -> None:
     """Check that ``value`` is a tensor of real floating numbers."""
-    need_tensor(value, what)
+    need_tensor(value, name)
     if not value.is_floating_point():
-        raise DataError(f"{what} must be of a floating dtype. Got {value.dtype} instead.")
+        raise DataError(f"{name} must be of a floating dtype. Got {value.dtype} instead.")
 
 
-def need_integers(value: Any, what: str) -> Tensor:
+def need_integers(value: Any, name: str) -> Tensor:
     """``value`` as int64, after a check that it is a tensor of integers. Before any comparison: PyTorch wraps a bound
     to the dtype of the tensor that it is compared with, so that no uint8 is below 40,000."""
-    need_tensor(value, what)
+    need_tensor(value, name)
     if value.is_floating_point() or value.is_complex() or value.dtype == torch.bool:
-        raise DataError(f"{what} must be of an integer dtype. Got {value.dtype} instead.")
+        raise DataError(f"{name} must be of an integer dtype. Got {value.dtype} instead.")
     integers: Tensor = value.long()
     if value.dtype == torch.uint64 and integers.device.type == "cpu" and bool((integers < 0).any()):
-        raise DataError(f"{what} must be below 2**63. Got {int(integers[integers < 0][0]) + 2**64} instead.")
+        raise DataError(f"{name} must be below 2**63. Got {int(integers[integers < 0][0]) + 2**64} instead.")
     return integers
 
 
-def need_shape(fits: bool, tensor: Tensor, what: str, shape: str) -> None:
+def need_shape(fits: bool, tensor: Tensor, name: str, shape: str) -> None:
     """Raise ``DataError`` with the wanted shape, in words, and the tensor's own unless it ``fits``."""
     if not fits:
-        raise DataError(f"{what} must have the shape {shape}. Got {tuple(tensor.shape)} instead.")
+        raise DataError(f"{name} must have the shape {shape}. Got {tuple(tensor.shape)} instead.")
 
 
 def outsider(ids: Tensor, n_classes: int) -> int | None:
@@ -110,10 +110,10 @@ def products(left: Tensor, right: Tensor) -> Tensor:
 
 def product(left: Tensor, right: Tensor) -> Tensor:
     """``left @ right.t()`` of (n, dim) and (m, dim), with the same bits for any number of threads."""
-    whole = len(right) - len(right) % 16
-    if 0 < whole < len(right):  # rather than copy all of a long matrix to make it a little longer
-        ends = product(left, right[whole:])
-        return torch.cat([products(left.unsqueeze(0), right[:whole])[0], ends], dim=1)
+    n_aligned = len(right) - len(right) % 16
+    if 0 < n_aligned < len(right):  # rather than copy all of a long matrix to make it a little longer
+        ends = product(left, right[n_aligned:])
+        return torch.cat([products(left.unsqueeze(0), right[:n_aligned])[0], ends], dim=1)
     return products(left.unsqueeze(0), right)[0]
 
 

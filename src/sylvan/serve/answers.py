@@ -46,22 +46,22 @@ class RankedRow(msgspec.Struct, omit_defaults=True):
     id: Any = msgspec.UNSET
 
 
-def node_of(version: Version, word: str, what: str = "branch") -> tuple[LabelTree, int, int, int]:
+def node_of(version: Version, word: str, name: str = "branch") -> tuple[LabelTree, int, int, int]:
     """The tree, its number, the layer and the node of an id such as "0/1.14"; the root is in layer -1."""
     match, trees = _NODE.fullmatch(word), version.trees
     if match is None:
         raise Problem(
-            422, f"The {what!r} field must be a node, as '0/root' or '0/1.14' (tree, layer and node). Got {word!r:.60}."
+            422, f"The {name!r} field must be a node, as '0/root' or '0/1.14' (tree, layer and node). Got {word!r:.60}."
         )
     number = int(match[1])
     if number >= len(trees):
-        raise Problem(422, f"The {what!r} field names tree {number}, but the model has {counted(len(trees), 'tree')}.")
+        raise Problem(422, f"The {name!r} field names tree {number}, but the model has {counted(len(trees), 'tree')}.")
     tree = trees[number]
     if match[2] is None:
         return tree, number, -1, 0
     layer, node = int(match[2]), int(match[3])
     if layer >= tree.depth or node >= tree.layer_sizes[layer]:
-        raise Problem(422, f"The {what!r} field names node {word}, which the tree hasn't got.")
+        raise Problem(422, f"The {name!r} field names node {word}, which the tree hasn't got.")
     return tree, number, layer, node
 
 
@@ -71,19 +71,19 @@ def labels_below(tree: LabelTree, layer: int, node: int) -> npt.NDArray[np.int32
     return np.unique(tree.leaf_labels[leaves.start : leaves.stop])
 
 
-def check(version: Version, asked: Asked) -> None:
+def check(version: Version, request: Asked) -> None:
     """Refuse what the model can't do, before it waits for its turn."""
     for name in ("beam", "tail"):
-        if getattr(asked, name) is not None and name not in version.rank_options:
+        if getattr(request, name) is not None and name not in version.rank_options:
             raise Problem(422, f"The {name!r} field is of no use: a {type(version.inner).__name__} has no {name}.")
-    if asked.rule:
-        StoppingRule.of(asked.k, **asked.rule, n_labels=version.n_labels)
-        if asked.tail is not None:
+    if request.rule:
+        StoppingRule.of(request.k, **request.rule, n_labels=version.n_labels)
+        if request.tail is not None:
             raise Problem(422, "The 'tail' field goes with no stopping rule: probabilities are the same with any tail.")
-    if asked.branch is not None:
-        node_of(version, asked.branch)
+    if request.branch is not None:
+        node_of(version, request.branch)
     for name in ("allowed", "denied"):
-        labels = getattr(asked, name) or ()
+        labels = getattr(request, name) or ()
         for label in labels if len(labels) <= _EASILY_CHECKED else ():  # longer lists are in the engine's thread
             known_label(version, label, name)
 
@@ -94,8 +94,8 @@ def known_label(version: Version, label: str | int, field: str) -> int:
         number = None if version.vocabulary is None else version.vocabulary.get(label)
         if number is None:
             has_names = version.vocabulary is not None
-            what = "none of the model's labels" if has_names else "a name, but its labels have none"
-            raise Problem(422, f"The {field!r} field holds {label!r:.80}, {what}.")
+            fault = "none of the model's labels" if has_names else "a name, but its labels have none"
+            raise Problem(422, f"The {field!r} field holds {label!r:.80}, {fault}.")
         return number
     if isinstance(version.vocabulary, Numbers):
         return known_label(version, str(label), field)
@@ -104,15 +104,15 @@ def known_label(version: Version, label: str | int, field: str) -> int:
     return int(label)
 
 
-def answers(version: Version, asked: Asked, rows: Sequence[Any]) -> list[RankedRow]:
+def answers(version: Version, request: Asked, rows: Sequence[Any]) -> list[RankedRow]:
     """The ranking of texts, or of rows of features given as pairs of indices and values."""
     x: Any = list(rows) if version.takes == "texts" else _matrix(version, rows)
-    options = {name: getattr(asked, name) for name in ("beam", "tail") if getattr(asked, name) is not None}
-    options.update(_filters(version, asked))
-    k = None if asked.k is None else min(asked.k, version.n_labels)
-    if asked.rule:
-        return _rows(version, version.model.choose(x, k=k, **asked.rule, **options), "probabilities", x)
-    if not asked.probabilities:
+    options = {name: getattr(request, name) for name in ("beam", "tail") if getattr(request, name) is not None}
+    options.update(_filters(version, request))
+    k = None if request.k is None else min(request.k, version.n_labels)
+    if request.rule:
+        return _rows(version, version.model.choose(x, k=k, **request.rule, **options), "probabilities", x)
+    if not request.probabilities:
         return _rows(version, version.model.rank(x, k, **options), "scores", x)
     top = version.model.rank_plainly(x, k, **options)
     results = _rows(version, top, "scores", x)
@@ -149,15 +149,15 @@ def _matrix(version: Version, rows: Sequence[Any], name: str = "features") -> sp
     return matrix
 
 
-def _filters(version: Version, asked: Asked) -> dict[str, Any]:
+def _filters(version: Version, request: Asked) -> dict[str, Any]:
     """``allowed`` and ``denied`` by ids."""
     ids: dict[str, Any] = {}
     for name in ("allowed", "denied"):
-        labels = getattr(asked, name)
+        labels = getattr(request, name)
         if labels is not None:
             ids[name] = [known_label(version, label, name) for label in labels]
-    if asked.branch is not None:
-        tree, _, layer, node = node_of(version, asked.branch)
+    if request.branch is not None:
+        tree, _, layer, node = node_of(version, request.branch)
         below = labels_below(tree, layer, node)
         ids["allowed"] = np.intersect1d(below, np.array(ids["allowed"], np.int64)) if "allowed" in ids else below
     if isinstance(version.vocabulary, Numbers):  # where numbers are names

@@ -76,8 +76,8 @@ def make_bodies(limits: Limits) -> dict[str, Any]:
 
         def asked(self) -> Asked:
             """The same, for the engine."""
-            asked = Asked(*(getattr(self, name) for name in Asked.__struct_fields__))
-            return asked if asked.k is not None or asked.rule else msgspec.structs.replace(asked, k=10)
+            request = Asked(*(getattr(self, name) for name in Asked.__struct_fields__))
+            return request if request.k is not None or request.rule else msgspec.structs.replace(request, k=10)
 
     class RankRequest(RankOptions, forbid_unknown_fields=True):
         """Texts, or rows of features, to be ranked: exactly one of ``text``, ``texts`` and ``features``. A text may be

@@ -84,8 +84,8 @@ class Call:
         word = _key_in(self.header(b"authorization")) or self.header(b"x-api-key")
         key = keyring.find(word) if word else None
         if key is None:
-            what = "doesn't know this API key" if word else "needs an API key, as 'Authorization: Bearer KEY'"
-            raise Problem(401, f"This server {what}.", {"WWW-Authenticate": "Bearer"})
+            fault = "doesn't know this API key" if word else "needs an API key, as 'Authorization: Bearer KEY'"
+            raise Problem(401, f"This server {fault}.", {"WWW-Authenticate": "Bearer"})
         self.key = key.name
         if admin and not key.admin:
             raise Problem(403, f"The API key {key.name!r} is no admin key.")
@@ -152,14 +152,14 @@ class Call:
         parts: list[bytes] = []  # of the line that hasn't ended
         size = 0
         async for data in self._parts():
-            *ends, rest = data.split(b"\n")
+            *ends, remainder = data.split(b"\n")
             for end in ends:
                 size += len(end)
                 yield b"".join([*parts, end]) if size <= self.limits.body else None
                 parts, size = [], 0
-            size += len(rest)
+            size += len(remainder)
             if size <= self.limits.body:
-                parts.append(rest)
+                parts.append(remainder)
             else:
                 parts = []  # nor is what follows of it remembered
         yield b"".join(parts) if size <= self.limits.body else None
@@ -221,7 +221,7 @@ class Call:
 
 
 def fields_of(
-    data: bytes, what: str, encoding: str, most: int, twice: int, names: Collection[str] = ()
+    data: bytes, part: str, encoding: str, most: int, twice: int, names: Collection[str] = ()
 ) -> dict[str, str]:
     """The fields of a query or form, of these names alone if there are any. One that is there ``twice`` is
     answered with that status."""
@@ -229,11 +229,11 @@ def fields_of(
         text = data.decode(encoding)
         pairs = urllib.parse.parse_qsl(text, keep_blank_values=True, errors="strict", max_num_fields=most)
     except ValueError:
-        raise Problem(400, f"The {what} must be UTF-8, percent-encoded, and of at most {most} fields.") from None
+        raise Problem(400, f"The {part} must be UTF-8, percent-encoded, and of at most {most} fields.") from None
     values: dict[str, str] = {}
     for name, value in pairs:
         if name in values:
-            raise Problem(twice, f"The {what} gives {name!r} twice.")
+            raise Problem(twice, f"The {part} gives {name!r} twice.")
         if not names or name in names:
             values[name] = value
     return values

@@ -112,13 +112,13 @@ class Engine:
 def _first_batch(works: list[Work]) -> tuple[list[Work], list[Work]]:
     """The first request and those of the same key, up to as many rows as a batch may have; and the others."""
     batch: list[Work] = []
-    others: list[Work] = []
+    remaining: list[Work] = []
     n_rows = 0
     for work in works:
         fits = not batch or (work.key == batch[0].key and n_rows + len(work.rows) <= MOST_ROWS)
-        (batch if fits else others).append(work)
+        (batch if fits else remaining).append(work)
         n_rows += len(work.rows) if fits else 0
-    return batch, others
+    return batch, remaining
 
 
 def _answer(batch: list[Work]) -> None:

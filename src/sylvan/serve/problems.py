@@ -49,21 +49,21 @@ def problem_of_body(error: Exception, data: bytes, kind: Any) -> Problem:
         return Problem(400, "The body must be JSON, but it is nested too deeply.")
     if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
         return Problem(400, "The body must be UTF-8, but it begins as UTF-16 does.")
-    what = str(error).removeprefix("JSON is malformed: ")
-    return Problem(400, f"The body must be JSON, but it is malformed: {what}.")
+    fault = str(error).removeprefix("JSON is malformed: ")
+    return Problem(400, f"The body must be JSON, but it is malformed: {fault}.")
 
 
 def _sentence(message: str, data: bytes, kind: Any) -> str:
     """A sentence of msgspec's words, such as "Expected `int` <= 1000 - at `$.k`", and the value that is there."""
     match = _PATH.fullmatch(message)
     assert match is not None
-    what, path = match["what"], match["path"] or "$"
+    fault, path = match["what"], match["path"] or "$"
     steps = _STEP.findall(path)
     place = f"The {path[2:]!r} field" if path.startswith("$.") else "The body"
-    if what.startswith("Object contains unknown field"):
-        return f"{place} has no field {what.split('`')[1]!r}."
-    if what.startswith("Object missing required field"):
-        return f"{place} lacks the field {what.split('`')[1]!r}."
+    if fault.startswith("Object contains unknown field"):
+        return f"{place} has no field {fault.split('`')[1]!r}."
+    if fault.startswith("Object missing required field"):
+        return f"{place} lacks the field {fault.split('`')[1]!r}."
     received = _received(steps, data)
     got = f" Got {received} instead." if received else ""
     return f"{place} must be {_allowed(inspect.type_info(kind), steps)}.{got}"
@@ -89,7 +89,7 @@ def _allowed(info: Any, steps: list[tuple[str, str]]) -> str:
 
 def _words(info: Any) -> str:
     if isinstance(info, inspect.UnionType):
-        return " or ".join(_words(one) for one in info.types if not isinstance(one, inspect.NoneType))
+        return " or ".join(_words(member) for member in info.types if not isinstance(member, inspect.NoneType))
     if isinstance(info, inspect.IntType | inspect.FloatType):
         kind, form = ("an int", "d") if isinstance(info, inspect.IntType) else ("a number", "g")
         low = "(-inf" if info.ge is None else f"[{info.ge:{form}}"
@@ -122,5 +122,5 @@ def _received(steps: list[tuple[str, str]], data: bytes) -> str:
     if isinstance(value, str | list | dict) and len(value) > _SHOWN:
         unit = {str: "characters", list: "entries", dict: "fields"}[type(value)]
         return f"{len(value):,} {unit}"
-    shown = msgspec.json.encode(value).decode()
-    return shown if len(shown) <= 2 * _SHOWN else f"{shown[: 2 * _SHOWN]}…"
+    text = msgspec.json.encode(value).decode()
+    return text if len(text) <= 2 * _SHOWN else f"{text[: 2 * _SHOWN]}…"

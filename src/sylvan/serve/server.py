@@ -279,8 +279,8 @@ def serve(settings: Settings) -> None:
             os.environ[SHARED_FOLDER] = shared = tempfile.mkdtemp(prefix="sylvan-metrics-", dir=place)
             ends.callback(shutil.rmtree, shared, ignore_errors=True)
             ends.callback(os.environ.pop, SHARED_FOLDER, None)
-        shown = f"[{settings.host}]" if ":" in settings.host else settings.host
-        say(f"Listening at http://{shown}:{port} with {settings.workers} worker{'s' * (settings.workers > 1)}.")
+        host = f"[{settings.host}]" if ":" in settings.host else settings.host
+        say(f"Listening at http://{host}:{port} with {settings.workers} worker{'s' * (settings.workers > 1)}.")
         config = uvicorn.Config(
             functools.partial(App, settings), factory=True, host=settings.host, port=port, workers=settings.workers,
             interface="asgi3", lifespan="on", ws="none", http=CarefulProtocol, access_log=False, log_config=None,

@@ -241,14 +241,14 @@ class Service:
 
     def _changed(self, served: Served, old: str | None, message: str | None) -> None:
         """A model's folder was looked at: say what is new since it had that checksum and message."""
-        now = served.checksum
+        new = served.checksum
         if served.refused and served.refused != message:
-            stays = f" The version {now} is still served." if now else ""
+            stays = f" The version {new} is still served." if new else ""
             say(f"The model {served.name!r} on disk can't be served: {served.refused}{stays}")
             self.metrics("model_reload_failures", served.name).inc()
-        if now is not None and now != old:
-            say(f"Serving {served.name!r} from {served.folder.folder}, version {now}.")
-            self.metrics.version(served.name, old, now)
+        if new is not None and new != old:
+            say(f"Serving {served.name!r} from {served.folder.folder}, version {new}.")
+            self.metrics.version(served.name, old, new)
         if served.message and not served.refused and served.message != message:
             say(f"The model {served.name!r} is served, but: {served.message}")
 

@@ -244,10 +244,10 @@ def checked(settings: Settings) -> Settings:
             )
         try:  # whether its folder and the files beside it are there; what is in them is seen when it is opened
             store.contents(model.folder)  # says so where there is none
-            for what in ("examples", "vocabulary"):
-                path = getattr(model, what)
+            for field in ("examples", "vocabulary"):
+                path = getattr(model, field)
                 if path is not None and not os.path.isfile(path):
-                    raise ParameterError(f"The {what!r} of the model {name!r} must be a file. There is none: {path}.")
+                    raise ParameterError(f"The {field!r} of the model {name!r} must be a file. There is none: {path}.")
         except SylvanError as error:
             wrong.append(error)
         named[name] = dataclasses.replace(model, name=name, title=model.title or name)
@@ -258,13 +258,13 @@ def checked(settings: Settings) -> Settings:
 
 def _check_numbers(part: Any, prefix: str = "") -> None:
     for entry in dataclasses.fields(part):
-        value, whole = getattr(part, entry.name), isinstance(entry.default, int)
+        value, integral = getattr(part, entry.name), isinstance(entry.default, int)
         if isinstance(entry.default, bool):
             wanted, right = "true or false", isinstance(value, bool)
         elif entry.name in _RANGES:
             low, high = _RANGES[entry.name]
-            wanted = f"{'an int' if whole else 'a number'} in [{low:g}, {high:g}]"
-            right = isinstance(value, int if whole else (int, float)) and not isinstance(value, bool)
+            wanted = f"{'an int' if integral else 'a number'} in [{low:g}, {high:g}]"
+            right = isinstance(value, int if integral else (int, float)) and not isinstance(value, bool)
             right = right and low <= value <= high
         else:
             continue
@@ -284,12 +284,12 @@ def read_settings(path: str) -> Settings:
         raise DataError(f"{path} can't be read: {error.strerror or error}.") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise DataError(f"{path} is no TOML: {error}.") from error
-    models = [_model(path, name, one) for name, one in _table(path, "[models]", table.pop("models", {})).items()]
+    models = [_model(path, name, entry) for name, entry in _table(path, "[models]", table.pop("models", {})).items()]
     limits = _made(Limits, path, "[limits]", table.pop("limits", {}))
     keys = table.pop("keys", [])
     if not isinstance(keys, list):
         raise DataError(f"{path}: keys must be tables, each under [[keys]].")
-    keys = tuple(ApiKey.of(_table(path, "[[keys]]", one), path) for one in keys)
+    keys = tuple(ApiKey.of(_table(path, "[[keys]]", entry), path) for entry in keys)
     entries = ("host", "port", "workers", "watch", "drain", "log")
     return _made(Settings, path, "", table, entries, models=tuple(models), limits=limits, keys=keys)
 
@@ -311,16 +311,16 @@ def _table(path: str, place: str, value: Any) -> dict[str, Any]:
     return dict(value)
 
 
-def _made(kind: Callable[..., _T], path: str, place: str, value: Any, names: Iterable[str] = (), **more: Any) -> _T:
+def _made(kind: Callable[..., _T], path: str, place: str, value: Any, names: Iterable[str] = (), **extra: Any) -> _T:
     """An object of one of the classes above, of a table that holds nothing else than its fields."""
     table, fields = _table(path, place, value), dataclasses.fields(kind)  # type: ignore[arg-type]
-    types = {entry.name: entry.type for entry in fields if entry.name not in more}
-    known = list(names or types)
+    types = {entry.name: entry.type for entry in fields if entry.name not in extra}
+    allowed = list(names or types)
     for name, value in table.items():
-        if name not in known:
-            wanted = f"has no use for {name!r}. It takes {', '.join(known)}."
+        if name not in allowed:
+            wanted = f"has no use for {name!r}. It takes {', '.join(allowed)}."
             raise DataError(f"{path}: {place} {wanted}" if place else f"{path}: the file's top {wanted}")
         if types[name] in ("str", "str | None") and not isinstance(value, str):
             wanted = f"{name} must be a string. Got {value!r} instead."
             raise DataError(f"{path}, {place}: {wanted}" if place else f"{path}: {wanted}")
-    return kind(**table, **more)
+    return kind(**table, **extra)

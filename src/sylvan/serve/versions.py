@@ -211,16 +211,16 @@ class Version:
 
         gone = set(self.model.removed_labels_.tolist())
         names = ["" if label in gone else self.title(self.label(label)).casefold() for label in range(self.n_labels)]
-        whole = ordered((name, label, 0) for label, name in enumerate(names) if label not in gone)
+        whole_names = ordered((name, label, 0) for label, name in enumerate(names) if label not in gone)
         if len(names) > _WORD_STARTS:
-            return (whole,)
+            return (whole_names,)
         words = ordered(
             (name[match.start() :], label, match.start())
             for label, name in enumerate(names)
             for match in re.finditer(rf"(?<![{word_class()}])\w", name)
             if match.start()
         )
-        return whole, words
+        return whole_names, words
 
 
 def stamp_of(folder: str) -> tuple[int, ...] | None:

@@ -76,15 +76,15 @@ def part_name(name: str) -> bool:
 
 def foreign_name(name: object) -> bool:
     """Whether a foreign file may be called this: one or two folders and a name, none of which leads out."""
-    top, *rest = name.split("/") if isinstance(name, str) else ("",)
-    steps = 1 <= len(rest) < _MOST_LEVELS and all(_FOREIGN.fullmatch(step) is not None for step in rest)
-    return steps and _WORD.fullmatch(top) is not None and all(len(step) <= 100 for step in (top, *rest))
+    top, *below = name.split("/") if isinstance(name, str) else ("",)
+    steps = 1 <= len(below) < _MOST_LEVELS and all(_FOREIGN.fullmatch(step) is not None for step in below)
+    return steps and _WORD.fullmatch(top) is not None and all(len(step) <= 100 for step in (top, *below))
 
 
 def place_of(name: str, prefix: str, token: str) -> str:
     """Where a save writes a foreign file, seen from the model's folder."""
-    top, _, rest = name.partition("/")
-    return f"{prefix}{top}.{token}.files/{rest}"
+    top, _, path = name.partition("/")
+    return f"{prefix}{top}.{token}.files/{path}"
 
 
 def folder_of_files(place: str) -> str:
@@ -125,8 +125,8 @@ def dump(model: dict[str, JSON], sylvan_version: str) -> bytes:
 
 def checksum_of(contents: dict[str, Any]) -> str:
     """Checksum of everything in the manifest but the checksum, whatever the spaces between."""
-    rest = {key: value for key, value in contents.items() if key != "checksum"}
-    text = json.dumps(rest, sort_keys=True, allow_nan=False, ensure_ascii=True, separators=(",", ":"))
+    hashed = {key: value for key, value in contents.items() if key != "checksum"}
+    text = json.dumps(hashed, sort_keys=True, allow_nan=False, ensure_ascii=True, separators=(",", ":"))
     return f"crc32:{zlib.crc32(text.encode('ascii')):08x}"
 
 
@@ -248,14 +248,14 @@ def _node(value: Any, path: str, where: str) -> Node:
         raise ModelError(f"{path!r} is damaged: {where}.kind is {shortened(kind)}, which no kind of model is called.")
     if not 1 <= version < 2**31:
         raise ModelError(f"{path!r} is damaged: {where}.version must be an int from 1. Got {version} instead.")
-    for what, names, allowed in (
+    for noun, names, allowed in (
         ("array", arrays, array_name),
         ("part", parts, part_name),
         ("file", files, foreign_name),
     ):
         for name in names:
             if not allowed(name):
-                raise ModelError(f"{path!r} is damaged: no {what} may be called {shortened(name)}.")
+                raise ModelError(f"{path!r} is damaged: no {noun} may be called {shortened(name)}.")
     return Node(
         kind, version, params, meta,
         {name: _array(entry, path, f"{where}.arrays[{name!r}]") for name, entry in arrays.items()},

@@ -203,9 +203,9 @@ def need_files(state: State, folder: str) -> Path:
     where = os.path.join(state.where, manifest.folder_of_files(next(iter(chosen.values())).file))
     names = {path.relative_to(where).as_posix() for path in Path(where).rglob("*") if not path.is_dir()}
     names -= {entry.file.partition("/")[2] for entry in chosen.values()}
-    others = sorted(name for name in names if not any(step.startswith(".") for step in name.split("/")))
-    if others:
-        raise ModelError(f"{where!r} holds {others[0]!r}, which is none of the model's files. Take it out of there.")
+    foreign = sorted(name for name in names if not any(step.startswith(".") for step in name.split("/")))
+    if foreign:
+        raise ModelError(f"{where!r} holds {foreign[0]!r}, which is none of the model's files. Take it out of there.")
     return Path(where)
 
 

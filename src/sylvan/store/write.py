@@ -41,9 +41,9 @@ LOCK = "updating.lock"
 
 def earlier(path: Path) -> list[Path]:
     """The manifests of a folder's earlier versions, the latest first, that aren't the current one's."""
-    now = _bytes(path / manifest.NAME)
+    current = _bytes(path / manifest.NAME)
     names = sorted((name for name in os.listdir(path) if EARLIER.fullmatch(name)), reverse=True)
-    return [path / name for name in names if _bytes(path / name) not in (now, b"")]
+    return [path / name for name in names if _bytes(path / name) not in (current, b"")]
 
 
 def keep_current(path: Path, keep: int) -> None:
@@ -281,12 +281,12 @@ def check_target(folder: str | os.PathLike[str]) -> None:
         raise ModelError(f"No model can be saved to {str(folder)!r}: {str(nearest)!r} {why}.")
 
 
-def _check_target(path: Path, shown: str) -> None:
+def _check_target(path: Path, name: str) -> None:
     """Only nothing, an empty folder or a Sylvan model is replaced."""
     if not path.exists():
         return
     if not path.is_dir():
-        raise ModelError(f"The model was not saved: {shown!r} is a file, not a folder.")
+        raise ModelError(f"The model was not saved: {name!r} is a file, not a folder.")
     result = path / manifest.NAME
     if result.is_file():
         with result.open("rb") as file:
@@ -297,7 +297,7 @@ def _check_target(path: Path, shown: str) -> None:
     elif all(_ours(entry) for entry in path.iterdir()):
         return
     raise ModelError(
-        f"The model was not saved: {shown!r} is not empty and is not a Sylvan model. "
+        f"The model was not saved: {name!r} is not empty and is not a Sylvan model. "
         "Choose another folder, or empty this one."
     )
 

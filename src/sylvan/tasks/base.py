@@ -135,18 +135,18 @@ class ClassObjective(nn.Module):
             self.loss = make_loss(loss, **(loss_parameters or {}))
             return
         need_name("loss", [*LOSSES, *HEADS], loss)
-        frequencies, more = torch.from_numpy(np.asarray(counts)), dict(loss_parameters or {})
+        frequencies, settings = torch.from_numpy(np.asarray(counts)), dict(loss_parameters or {})
         if isinstance(sampler, str):
             of_codes = {"n_codewords": codewords} if codewords is not None and "midx" in sampler else {}
             parameters = {"counts": frequencies, **of_codes, **(sampler_parameters or {})}
             if loss == "head-and-tail":
                 free = [word for word in HeadAndTailLoss.constraints if word not in ("sampler", "n_samples")]
-                need_parameters(loss, more, ["n_head", *free])
-                n_head = more.pop("n_head", min(_MOST_HEAD, max(1, n_classes // 2)))
+                need_parameters(loss, settings, ["n_head", *free])
+                n_head = settings.pop("n_head", min(_MOST_HEAD, max(1, n_classes // 2)))
                 sampler = make_tail_sampler(sampler, n_classes, dim, n_head=n_head, **parameters)
             else:
                 sampler = make_sampler(sampler, n_classes, dim, **parameters)
-        parameters = {"counts": frequencies, **({"shared": True} if shared else {}), **more}
+        parameters = {"counts": frequencies, **({"shared": True} if shared else {}), **settings}
         if loss in HEADS:
             head = make_head(
                 loss, n_classes, dim, sampler, n_samples, **{"bias": False, "centers": centers, **parameters}

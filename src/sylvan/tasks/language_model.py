@@ -364,9 +364,9 @@ class LanguageModel(Task):
         inputs = np.full(rows * size, first, np.int64)
         targets = np.full(rows * size, _IGNORED, np.int64)
         inputs[1 : len(ids)], targets[: len(ids)] = ids[:-1], ids
-        both = [torch.from_numpy(array.reshape(rows, size)).to(self.device) for array in (inputs, targets)]
+        batches = [torch.from_numpy(array.reshape(rows, size)).to(self.device) for array in (inputs, targets)]
         size, dim = (_COLUMNS, 0) if self.model == "transformer" else (self.length, 1)
-        return zip(*(torch.split(part, size, dim) for part in both), strict=True)
+        return zip(*(torch.split(part, size, dim) for part in batches), strict=True)
 
     @torch.no_grad()
     def log_probabilities(self, sentence: list[str]) -> Tensor:

@@ -110,8 +110,8 @@ def mark_class() -> str:
 
 def _mark(bits: npt.NDArray[np.uint32], characters: str, keeps_unseen: bool) -> None:
     """Note marks, what isn't seen, and the scripts of Southeast Asia."""
-    others = np.flatnonzero(bits[:_LAST_MARK] & np.uint32(WORD) == 0).tolist()
-    bits[[code for code in others if unicodedata.category(characters[code])[0] == "M"]] |= np.uint32(MARK)
+    codes = np.flatnonzero(bits[:_LAST_MARK] & np.uint32(WORD) == 0).tolist()
+    bits[[code for code in codes if unicodedata.category(characters[code])[0] == "M"]] |= np.uint32(MARK)
     for first, last in _UNSEEN:
         bits[first : last + 1] |= np.uint32(MARK if keeps_unseen else MARK | UNSEEN)
     for first, last in _SOUTHEAST_ASIAN:

@@ -50,10 +50,10 @@ class NgramRange(Constraint):
     def _parse(self, text: str) -> Any:
         if text.strip() == AUTO:
             return AUTO
-        low, *more = map(int, text.strip("()[] ").replace("-", ",").split(","))
-        if len(more) > 1:
+        low, *high = map(int, text.strip("()[] ").replace("-", ",").split(","))
+        if len(high) > 1:
             raise ValueError("not one or two ints")
-        return (low, *more) if more else (low, low)
+        return (low, *high) if high else (low, low)
 
 
 @dataclass(frozen=True)
@@ -164,8 +164,8 @@ class Terms:
 
     def followed_by(self, further: Terms) -> Terms:
         """With sorted terms that aren't among these, behind these."""
-        end, more = int(self.offsets[-1]), int(further.offsets[-1])
-        data = np.concatenate((self.data[:end], further.data[:more], np.zeros(PADDING, np.uint8)))
+        end, n_bytes = int(self.offsets[-1]), int(further.offsets[-1])
+        data = np.concatenate((self.data[:end], further.data[:n_bytes], np.zeros(PADDING, np.uint8)))
         offsets = np.concatenate((self.offsets, further.offsets[1:] + end))
         runs = np.append(self.runs, len(self)).astype(np.int64)
         return Terms(data, offsets, kernels.tfidf_slots(data, offsets), runs)

@@ -87,12 +87,12 @@ def _estimate(
         phrases = small.phrases()
         several = int(phrases[features.indices].sum())
         n_terms, n_entries = 0, 0
-        for which, values, min_df in (
+        for of_kind, values, min_df in (
             (~phrases, entries - several, vectorizer.min_df),
             (phrases, several, _higher(vectorizer.min_df, vectorizer.phrase_min_df)),
         ):
             if values:
-                read = [*(_read(features, part, which) for part in parts), (int(which.sum()), values)]
+                read = [*(_read(features, part, of_kind) for part in parts), (int(of_kind.sum()), values)]
                 terms, left = _all_terms(min_df, read, values * ratio)
                 n_terms, n_entries = n_terms + terms, n_entries + left
         n_terms = min(n_terms, vectorizer.max_features or n_terms)
@@ -112,11 +112,11 @@ def _higher(min_df: float, phrase_min_df: int | None) -> float:
     return max(min_df, phrase_min_df or 1) if isinstance(min_df, numbers.Integral) else min_df
 
 
-def _read(features: Csr, rows: npt.NDArray[np.int64], which: npt.NDArray[np.bool_]) -> tuple[int, int]:
-    """Different terms and values of some of the rows, of ``which`` terms."""
+def _read(features: Csr, rows: npt.NDArray[np.int64], of_kind: npt.NDArray[np.bool_]) -> tuple[int, int]:
+    """Different terms and values of some of the rows, of the terms in a mask ``of_kind``."""
     parts = [features.indices[features.indptr[row] : features.indptr[row + 1]] for row in rows]
     terms = np.concatenate([*parts, np.zeros(0, np.int32)])
-    terms = terms[which[terms]]
+    terms = terms[of_kind[terms]]
     return len(np.unique(terms)), len(terms)
 
 

@@ -373,8 +373,8 @@ class TfidfVectorizer(Fitted):
         return result
 
     def _idf_of(self, n_with_term: npt.NDArray[np.int64], n_documents: int) -> npt.NDArray[np.float32]:
-        more = int(self.smooth_idf)
-        idf = np.log((n_documents + more) / (n_with_term + more).astype(np.float64)) + 1.0
+        smoothing = int(self.smooth_idf)
+        idf = np.log((n_documents + smoothing) / (n_with_term + smoothing).astype(np.float64)) + 1.0
         return np.asarray(idf, dtype=np.float32)
 
     def _weigh(self, rows: list[counting.Rows], allocate: Callable[[int, Any], npt.NDArray[Any]] = np.empty) -> Csr:
@@ -385,9 +385,9 @@ class TfidfVectorizer(Fitted):
         n_terms = self.n_terms_
 
         def work(i: int) -> npt.NDArray[np.int64]:
-            chunk, here = rows[i], slice(starts[i], starts[i + 1])
+            chunk, span = rows[i], slice(starts[i], starts[i + 1])
             entries = chunk.entries[: chunk.indptr[-1]]
-            kernels.tfidf_weigh_rows(entries, chunk.indptr, *weights, n_terms, indices[here], data[here])
+            kernels.tfidf_weigh_rows(entries, chunk.indptr, *weights, n_terms, indices[span], data[span])
             chunk.entries = entries[:0].copy()
             return np.asarray(chunk.indptr[1:] + starts[i], dtype=np.int64)
 

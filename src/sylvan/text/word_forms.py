@@ -102,9 +102,9 @@ def _stemmer(language: str) -> tuple[str, Callable[[str], str]]:
     try:
         stemmer = library.stemmer(name)
     except KeyError as error:
-        here = metadata.version("snowballstemmer")
+        version = metadata.version("snowballstemmer")
         raise ImportError(
-            f"snowballstemmer {here} has no stemmer of {language!r} ({name}); a later one may. {_INSTALL}"
+            f"snowballstemmer {version} has no stemmer of {language!r} ({name}); a later one may. {_INSTALL}"
         ) from error
     # PyStemmer is the same in C; where it is installed, the library hands out its stemmers.
     package = "PyStemmer" if type(stemmer).__module__ == "Stemmer" else "snowballstemmer"

@@ -126,8 +126,8 @@ class Trial:
     @property
     def family(self) -> tuple[str, ...]:
         """The model and what its terms are made of: settings of different families make the better ensembles."""
-        one = self.members[0]
-        return one.model, str(one.text.get("analyzer")), str(one.text.get("ngrams"))
+        member = self.members[0]
+        return member.model, str(member.text.get("analyzer")), str(member.text.get("ngrams"))
 
     def excesses(self, limits: Limits) -> dict[str, float]:
         """How much it exceeds each limit, as a share of it; at most 0 where it's held. Unknown values hold."""
@@ -171,9 +171,9 @@ def pareto_front(trials: Sequence[Trial]) -> list[Trial]:
     def costs(trial: Trial) -> list[float]:
         return [-(trial.score or 0.0), *(getattr(trial, cost.attribute) or 0.0 for cost in COSTS)]
 
-    def beats(one: Trial, other: Trial) -> bool:
-        no_worse = all(a <= b for a, b in zip(costs(one), costs(other), strict=True))
-        return no_worse and (costs(one) != costs(other) or one.number < other.number)
+    def beats(first: Trial, other: Trial) -> bool:
+        no_worse = all(a <= b for a, b in zip(costs(first), costs(other), strict=True))
+        return no_worse and (costs(first) != costs(other) or first.number < other.number)
 
     front = [trial for trial in complete if not any(beats(other, trial) for other in complete if other is not trial)]
     return sorted(front, key=lambda trial: (-(trial.score or 0.0), trial.number))
@@ -185,7 +185,7 @@ def cells_of(trial: Trial) -> tuple[str, ...]:
         (trial.score, lambda score: f"{100 * score:.2f}"), (trial.n_rows or None, lambda n: f"{n:,}"),
         *((getattr(trial, cost.attribute), cost.shown) for cost in (COSTS[2], COSTS[1], COSTS[0])),
     )  # fmt: skip
-    cells = ("-" if value is None else shown(value) for value, shown in columns)
+    cells = ("-" if value is None else written(value) for value, written in columns)
     return f"#{trial.number}", *cells, trial.state, trial.words() + (f" ({trial.note})" if trial.note else "")
 
 
@@ -201,14 +201,14 @@ def _paint(result: TuneResult, trials: Sequence[Trial], cost: Cost, axes: Any) -
     axes.plot(*zip(*front, strict=True), color=figures.BLUE, linewidth=1, drawstyle="steps-post", label="Pareto front")
     axes.scatter([p[0] for p in points], [p[1] for p in points], s=14, color=figures.GREY, label="trials")
     for number, marker, size, name in ((0, "s", 36, "default"), (result.best.number, "*", 110, "best")):
-        costs, scores = ([point[at] for point in points if point[2] == number] for at in (0, 1))
+        costs, scores = ([point[axis] for point in points if point[2] == number] for axis in (0, 1))
         axes.scatter(costs, scores, marker=marker, s=size, color=figures.ORANGE, label=name)
     if (most := getattr(result.limits, cost.limit)) is not None:
         axes.axvline(cost.unit * most, color=figures.ORANGE, linestyle=":", linewidth=1, label="limit")
     axes.set_xscale("log")
-    for which, subs in (("major", (1,)), ("minor", (2, 5))):
-        getattr(axes.xaxis, f"set_{which}_locator")(LogLocator(subs=subs))
-        getattr(axes.xaxis, f"set_{which}_formatter")(FuncFormatter(lambda value, _: f"{value:g}"))
+    for ticks, subs in (("major", (1,)), ("minor", (2, 5))):
+        getattr(axes.xaxis, f"set_{ticks}_locator")(LogLocator(subs=subs))
+        getattr(axes.xaxis, f"set_{ticks}_formatter")(FuncFormatter(lambda value, _: f"{value:g}"))
     axes.set(xlabel=cost.axis, ylabel=f"{result.metric}, percent")
     axes.legend(frameon=False, fontsize=8, loc="lower right")
 
@@ -296,7 +296,7 @@ class TuneResult:
     def table(self, trials: Sequence[Trial] | None = None) -> str:
         """Trials, all by default, as lines of text; the final model's is marked."""
         rows = [HEADER, *(cells_of(trial) for trial in (self.trials if trials is None else trials))]
-        widths = [max(len(row[at]) for row in rows) for at in range(len(HEADER) - 1)]
+        widths = [max(len(row[column]) for row in rows) for column in range(len(HEADER) - 1)]
         lines = []
         for number, row in enumerate(rows):
             cells = [cell.rjust(width) for cell, width in zip(row, widths, strict=False)]
@@ -378,7 +378,7 @@ class TuneResult:
         complete = [trial for trial in self.trials if trial.state == "complete" and trial.score is not None]
         panels: list[Callable[[Any], None]] = []
         for cost in (*COSTS[1:], COSTS[0]):
-            if known := [trial for trial in complete if getattr(trial, cost.attribute) is not None]:
-                panels.append(partial(_paint, self, known, cost))
+            if measured := [trial for trial in complete if getattr(trial, cost.attribute) is not None]:
+                panels.append(partial(_paint, self, measured, cost))
         title = f"{self.metric} on the holdout against what it costs"
         figures.draw_panels(paths, title, panels or [lambda axes: None])

@@ -134,17 +134,17 @@ def _check_identity(folder: Path, identity: dict[str, Any]) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if path.is_file():
-            known = json.loads(path.read_text("utf-8"))
+            stored = json.loads(path.read_text("utf-8"))
         elif any(folder.iterdir()):
             raise ModelError(f"The folder {str(folder)!r} holds something other than a study: give another one.")
         else:
-            known = identity
+            stored = identity
             part = folder / f"study.json.{os.getpid()}"
             part.write_text(json.dumps(identity), "utf-8")
             os.replace(part, path)
     except (OSError, json.JSONDecodeError) as error:
         raise ModelError(f"The study in {str(folder)!r} can't be opened: {error}.") from error
-    differing = sorted(name for name in identity if known.get(name) != identity[name])
+    differing = sorted(name for name in identity if stored.get(name) != identity[name])
     if differing:
         raise ModelError(
             f"The study in {str(folder)!r} is of another tuning: it has other {' and '.join(differing)}. Give "

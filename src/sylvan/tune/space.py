@@ -71,8 +71,8 @@ class Setting:
 
     def words(self) -> str:
         """The setting in a few words: what isn't at its default."""
-        given = [f"{name}={_short(value)}" for name, value in (*self.parameters.items(), *self.text.items())]
-        return f"{self.model}: {', '.join(given) or 'defaults'}"
+        settings = [f"{name}={_short(value)}" for name, value in (*self.parameters.items(), *self.text.items())]
+        return f"{self.model}: {', '.join(settings) or 'defaults'}"
 
 
 def _short(value: Any) -> str:
@@ -94,19 +94,19 @@ def toml_of(
 ) -> str:  # fmt: skip
     """A configuration file for ``sylvan train MODEL --config``, which trains the same model without tuning. A model
     that was then compressed to a size has the command for that in a remark."""
-    one = len(members) == 1
-    lines = [f"# sylvan train {members[0].model if one else 'ensemble'} TRAIN --model DIR --config THIS_FILE"]
+    single = len(members) == 1
+    lines = [f"# sylvan train {members[0].model if single else 'ensemble'} TRAIN --model DIR --config THIS_FILE"]
     if pruned_to is not None:
         lines += [f"# sylvan compress DIR --output SMALL_DIR --max-size {pruned_to}"]
     lines += [f"# Parameters that aren't named are at the defaults of Sylvan {__version__}.", ""]
     if options:
         lines += ["[options]", *_lines(options), ""]
-    lines += ["[parameters]", *_lines(members[0].parameters if one else {"weights": list(weights)})]
-    for number, member in enumerate(() if one else members):
+    lines += ["[parameters]", *_lines(members[0].parameters if single else {"weights": list(weights)})]
+    for number, member in enumerate(() if single else members):
         lines += ["", f"[parameters.member{number}]", *_lines({"model": member.model, **member.parameters})]
         if member.text:
             lines += ["", f"[parameters.member{number}.text]", *_lines(member.text)]
-    if one:
+    if single:
         lines += ["", "[text]", *_lines(members[0].text)]
     return "\n".join(lines) + "\n"
 
@@ -202,8 +202,8 @@ class Words:
 
     def moved(self, written: Any, rng: np.random.Generator) -> Any:
         """Another value, as the study keeps it."""
-        others = [self.written(value) for value in self.values if self.written(value) != written]
-        return others[int(rng.integers(len(others)))]
+        alternatives = [self.written(value) for value in self.values if self.written(value) != written]
+        return alternatives[int(rng.integers(len(alternatives)))]
 
     def with_value(self, value: Any) -> Words:
         """The choice that has a value, too."""
@@ -237,8 +237,8 @@ class Numbers:
         value = float(np.clip(written * STEP ** rng.uniform(-1, 1), self.low, self.high))
         if not isinstance(self.low, int):
             return value
-        if (whole := round(value)) != written:
-            return whole
+        if (rounded := round(value)) != written:
+            return rounded
         return written + 1 if written < self.high else written - 1
 
     def with_value(self, value: Any) -> Numbers:
@@ -372,8 +372,8 @@ class Space:
 
     def varied(self, point: Mapping[str, Any], rng: np.random.Generator) -> dict[str, Any]:
         """A point near another: one or two of the values that its model depends on are others."""
-        both = ((point["model"], self.of_model[point["model"]]), ("text", self.of_text))
-        movable = [(f"{kind}.{name}", each) for kind, of_kind in both for name, each in of_kind.items() if each.movable]
+        sets = ((point["model"], self.of_model[point["model"]]), ("text", self.of_text))
+        movable = [(f"{kind}.{name}", each) for kind, of_kind in sets for name, each in of_kind.items() if each.movable]
         chances = np.array([_OFTEN if name.rpartition(".")[2] in _TELLING else 1.0 for name, _ in movable])
         chosen = rng.choice(len(movable), int(rng.integers(1, 3)), replace=False, p=chances / chances.sum())
         changed = (movable[number] for number in chosen.tolist())
@@ -383,7 +383,7 @@ class Space:
 def _words(usual: Any, values: Sequence[Any]) -> Words:
     """The values with the default first, each once."""
     plain = [_plain(usual), *map(_plain, values)]
-    return Words(tuple(value for at, value in enumerate(plain) if value not in plain[:at]))
+    return Words(tuple(value for position, value in enumerate(plain) if value not in plain[:position]))
 
 
 def _around(usual: Any, low: float, high: float) -> Dimension:

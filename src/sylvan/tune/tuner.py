@@ -122,16 +122,16 @@ def _cross_fitted(tops: Sequence[TopK], score: Score, n_jobs: int, most: int) ->
     labels, scores = np.full((n, k), -1, np.int32), np.full((n, k), -np.inf, np.float32)
     values = [score(top) for top in tops]
     for half in (0, 1):
-        known = (np.arange(n) % 2 != half).astype(np.float64)
+        weight = (np.arange(n) % 2 != half).astype(np.float64)
         if most == 1:
-            alone = [value.value(known) for value in values]
+            alone = [value.value(weight) for value in values]
             drawn = {alone.index(max(alone)): 1}
         else:
-            drawn, _ = _drawn(tops, lambda top, known=known: score(top).value(known), lambda _: True, n_jobs)  # type: ignore[misc]
+            drawn, _ = _drawn(tops, lambda top, weight=weight: score(top).value(weight), lambda _: True, n_jobs)  # type: ignore[misc]
         weights = np.array(list(drawn.values())) / sum(drawn.values())
         halves = [
-            TopK(np.ascontiguousarray(tops[at].labels[half::2]), np.ascontiguousarray(tops[at].scores[half::2]))
-            for at in drawn
+            TopK(np.ascontiguousarray(tops[place].labels[half::2]), np.ascontiguousarray(tops[place].scores[half::2]))
+            for place in drawn
         ]
         top = combine_rankings(halves, weights, k, how=HOW, votes=VOTES, n_jobs=n_jobs)
         labels[half::2], scores[half::2] = top.labels, top.scores
@@ -171,12 +171,12 @@ def split_rows(
 
 def _whole_groups(groups: Any, n: int, order: npt.NDArray[np.intp], size: int, skip: bool) -> npt.NDArray[np.intp]:
     """The rows of the groups that come first in ``order``, about ``size`` of them."""
-    given = np.asarray(groups)
-    if given.ndim != 1 or len(given) != n:
+    group_of_row = np.asarray(groups)
+    if group_of_row.ndim != 1 or len(group_of_row) != n:
         rows = f"There {are(n)} {counted(n, 'row')}"
-        raise DataError(f"{rows}, but groups has shape {given.shape}: it takes one group a row.")
+        raise DataError(f"{rows}, but groups has shape {group_of_row.shape}: it takes one group a row.")
     try:
-        names, number = np.unique(given, return_inverse=True)
+        names, number = np.unique(group_of_row, return_inverse=True)
     except TypeError:
         raise ParameterError("The 'groups' parameter must be all strings or all numbers.") from None
     if len(names) < 2:
@@ -298,7 +298,7 @@ def tune(
     allowed = Budget(None if budget is None else parse_seconds(budget, "budget"), clock)
     check_value("seed", seed, _SEED, "tune")
     resolve_jobs(n_jobs)
-    rows, labels, vocabulary, given = _training_rows(X, Y)
+    rows, labels, vocabulary, label_lists = _training_rows(X, Y)
     train, apart = split_rows(np.diff(labels.indptr) > 0, holdout, groups, seed)
     name_bytes = 0 if vocabulary is None else store.saved_bytes(vocabulary.to_state())
     if limits.size is not None and name_bytes >= limits.size:
@@ -331,7 +331,7 @@ def tune(
                 raise
             notes.append("The search was interrupted: this is the best so far.")
             search.report("Interrupted: the best so far is trained on all rows. Another Ctrl-C ends without a model.")
-        return _Finish(search, given, Y, (tuple(text_fields), labels_field), notes).result()
+        return _Finish(search, label_lists, Y, (tuple(text_fields), labels_field), notes).result()
 
 
 def _training_rows(X: Any, Y: Any) -> tuple[list[str] | Csr, Csr, Vocabulary | None, Any]:
@@ -368,8 +368,8 @@ class _Finish:
         for place, candidate in enumerate(candidates):
             if self.limits.size is not None and heavier * (candidate.n_bytes or 0) > self.limits.size:
                 continue
-            needed, others = candidate.seconds or 0.0, candidates[place + 1 :]
-            if needed > self.budget.remaining and any((other.seconds or 0.0) < needed for other in others):
+            needed, following = candidate.seconds or 0.0, candidates[place + 1 :]
+            if needed > self.budget.remaining and any((other.seconds or 0.0) < needed for other in following):
                 broken.append(f"#{candidate.number}: no time is left for its training ({shown_time(needed)})")
                 continue
             try:
@@ -389,7 +389,7 @@ class _Finish:
         """Trials within the limits, as far as they are known, the best first; before them the best ensemble of trials
         whose scores are probabilities, as those are that no ``tail`` ordered."""
         best = self.search.best()
-        others = [trial for trial in self.scored if trial not in best and trial.holds(self.limits)]
+        feasible = [trial for trial in self.scored if trial not in best and trial.holds(self.limits)]
         tops = ((trial, self.search.study.top(trial.number)) for trial in best
                 if all("tail" not in member.parameters for member in trial.members))  # fmt: skip
         usable = [(trial, top) for trial, top in tops if top is not None]
@@ -405,7 +405,7 @@ class _Finish:
         if grown is not None:
             self.ensemble, self.ensemble_scores = grown
             best.insert(0, grown[0])
-        return [*best, *ranked(others)]  # a pruned trial is better than none
+        return [*best, *ranked(feasible)]  # a pruned trial is better than none
 
     def _train(self, candidate: Trial) -> tuple[Estimator, float, int | None]:
         """The model of all rows, the seconds of its training, and the size that it was pruned to."""

@@ -92,13 +92,13 @@ class Metric:
     def of(cls, name: Any) -> Metric:
         """The metric of that name."""
         match = re.fullmatch(r"([A-Za-z0-9-]+?)(?:@([0-9]+))?", name) if isinstance(name, str) else None
-        kinds = {known.lower(): known for known in NAMES}
+        kinds = {metric.lower(): metric for metric in NAMES}
         kind = kinds.get(match[1].lower()) if match else None
         k = int(match[2]) if match and match[2] else None if kind == "F1" else 5
         if kind is None or (k is not None and not 1 <= k <= _MOST):
-            known = ", ".join(f"{one}@k" for one in NAMES)
+            names = ", ".join(f"{metric}@k" for metric in NAMES)
             raise ParameterError(
-                f"The 'metric' parameter must be one of {known} with k in [1, {_MOST}], as in 'P@5', or 'F1'. "
+                f"The 'metric' parameter must be one of {names} with k in [1, {_MOST}], as in 'P@5', or 'F1'. "
                 f"Got {name!r} instead."
             )
         return cls(kind if k is None else f"{kind}@{k}", kind, k)
@@ -120,8 +120,8 @@ class Metric:
             rows_of = np.repeat(np.arange(truth.shape[0]), np.diff(truth.indptr))
             right = np.nonzero(hits(answers, truth))
             n_labels = np.int64(truth.shape[1])
-            found = np.isin(rows_of * n_labels + truth.indices, right[0] * n_labels + answers.labels[right])
-            return LabelScores(rows_of, truth.indices, found, truth.shape[1])
+            is_ranked = np.isin(rows_of * n_labels + truth.indices, right[0] * n_labels + answers.labels[right])
+            return LabelScores(rows_of, truth.indices, is_ranked, truth.shape[1])
         rows: Any = {"P": tallies.precision, "R": tallies.recall, "nDCG": tallies.ndcg, "F1": tallies.f1}.get(self.kind)
         if rows is None:
             likely = propensities_of_counts(counts, n_rows)
@@ -278,15 +278,15 @@ class Workbench:
         n_bytes = least_bytes = saved_bytes(model.to_state())
         growth = self.growth(rung)
         capped = setting.text.get("max_features", np.inf) <= features.train.shape[1]
-        others = self.name_bytes + round(features.n_bytes * (1 if capped else growth**WORDS))
+        other_bytes = self.name_bytes + round(features.n_bytes * (1 if capped else growth**WORDS))
         if self.max_bytes is not None and has_weights(model):
             least_bytes = saved_bytes(model.pruned(0.0, "uint4").to_state())
         if self.max_bytes is not None and rung == len(self.rungs) - 1:
-            model, n_bytes = self._pruned(model, n_bytes, self.max_bytes - others)
+            model, n_bytes = self._pruned(model, n_bytes, self.max_bytes - other_bytes)
         top = self._answers(model, features.holdout, used)
         scores, latency = self.scores(top, rung), self.latency(model, features.transform)
-        whole, least = (others + round(size * growth**SUBLINEAR) for size in (n_bytes, least_bytes))
-        return Measured(scores, seconds, whole, least, latency, top, self.clock() - begin)
+        n_total, least = (other_bytes + round(size * growth**SUBLINEAR) for size in (n_bytes, least_bytes))
+        return Measured(scores, seconds, n_total, least, latency, top, self.clock() - begin)
 
     def _measure_encoder(self, setting: Setting, rung: int) -> Measured:
         """As :meth:`measure`, of a model with a frozen encoder, which encodes each text once in all trials."""
@@ -312,12 +312,12 @@ class Workbench:
             n_bytes = sum(path.stat().st_size for path in Path(folder).rglob("*") if path.is_file())
         return Measured(scores, seconds, n_bytes, n_bytes, latency, top, self.clock() - begin)
 
-    def _pruned(self, model: Estimator, n_bytes: int, room: int) -> tuple[Estimator, int]:
-        """The model made small enough for ``room``, and its size; as it is where it has room or can't be pruned."""
-        if n_bytes <= room or not has_weights(model):
+    def _pruned(self, model: Estimator, n_bytes: int, limit: int) -> tuple[Estimator, int]:
+        """The model made small enough for ``limit``, and its size; as it is where it has room or can't be pruned."""
+        if n_bytes <= limit or not has_weights(model):
             return model, n_bytes
         try:
-            small = model.compress(max(1, room))
+            small = model.compress(max(1, limit))
         except ParameterError:  # there is no room for any weight, and so it is to be judged
             small = model.pruned(0.0, "uint4")
         return small, saved_bytes(small.to_state())

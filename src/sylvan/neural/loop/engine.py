@@ -305,9 +305,9 @@ class Engine(Parameterized):
         if self.n_processes == 1:
             return rows, 1.0
         n = _length(rows)
-        each, more = divmod(n, self.n_processes)
-        first = self.process * each + min(self.process, more)
-        last = first + each + (self.process < more)
+        each, remainder = divmod(n, self.n_processes)
+        first = self.process * each + min(self.process, remainder)
+        last = first + each + (self.process < remainder)
         return _cut(rows, first, last), (last - first) * self.n_processes / max(n, 1)
 
     def gather(self, array: Any) -> Any:
@@ -329,8 +329,8 @@ class Engine(Parameterized):
         parts = [torch.empty_like(padded) for _ in counts]
         with self._with_others():
             dist.all_gather(parts, padded, group=_group_of(array))
-        whole = torch.cat([part[:count] for part, count in zip(parts, counts, strict=True)])
-        return whole.view(array.dtype).reshape(sum(counts), *array.shape[1:])
+        gathered = torch.cat([part[:count] for part, count in zip(parts, counts, strict=True)])
+        return gathered.view(array.dtype).reshape(sum(counts), *array.shape[1:])
 
     def agree(self, value: Any) -> Any:
         """The main process's value, a plain one, in every process."""
@@ -462,13 +462,13 @@ def _buckets(parameters: Sequence[Tensor]) -> Iterator[list[Tensor]]:
 
 def _average_sparse(parameters: list[Tensor], n_processes: int) -> None:
     grads = [None if p.grad is None else p.grad.coalesce() for p in parameters]
-    mine = torch.tensor([[0 if g is None else g.indices().shape[1], 0 if g is None else g.sparse_dim()] for g in grads])
-    every = [torch.empty_like(mine) for _ in range(n_processes)]
-    dist.all_gather(every, mine, group=_control)
+    size = torch.tensor([[0 if g is None else g.indices().shape[1], 0 if g is None else g.sparse_dim()] for g in grads])
+    all_sizes = [torch.empty_like(size) for _ in range(n_processes)]
+    dist.all_gather(all_sizes, size, group=_control)
     for i, parameter in enumerate(parameters):
-        counts = [int(each[i, 0]) for each in every]
+        counts = [int(each[i, 0]) for each in all_sizes]
         group = _group_of(parameter)
-        n_indices = max(int(each[i, 1]) for each in every)
+        n_indices = max(int(each[i, 1]) for each in all_sizes)
         indices = torch.zeros((n_indices, max(counts)), dtype=torch.int64, device=parameter.device)
         values = parameter.new_zeros((max(counts), *parameter.shape[n_indices:]))
         grad = grads[i]
@@ -478,9 +478,9 @@ def _average_sparse(parameters: list[Tensor], n_processes: int) -> None:
         places, terms = ([torch.empty_like(tensor) for _ in counts] for tensor in (indices, values))
         dist.all_gather(places, indices, group=group)
         dist.all_gather(terms, values, group=group)
-        whole = torch.cat([each[:, :count] for each, count in zip(places, counts, strict=True)], 1)
+        joined = torch.cat([each[:, :count] for each, count in zip(places, counts, strict=True)], 1)
         summed = torch.cat([each[:count] for each, count in zip(terms, counts, strict=True)]) / n_processes
-        parameter.grad = torch.sparse_coo_tensor(whole, summed, parameter.shape, check_invariants=False).coalesce()
+        parameter.grad = torch.sparse_coo_tensor(joined, summed, parameter.shape, check_invariants=False).coalesce()
 
 
 @torch.no_grad()

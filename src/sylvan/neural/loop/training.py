@@ -430,11 +430,11 @@ class _Run:
                 self._evaluate()
             waited = time.monotonic() - self.saved
             due = self.files.folder is not None and bool(self.engine.agree(waited) >= limits.checkpoint_every)
-            whole = self.within >= self.n_batches
-            if not measured and not self._sound(due or whole):
+            complete = self.within >= self.n_batches
+            if not measured and not self._sound(due or complete):
                 self.history.stopped = "diverged"
             reason = self.history.stopped or self._reason()
-            if reason and (reason == "diverged" or not whole):
+            if reason and (reason == "diverged" or not complete):
                 self._evaluate(counts=False)
                 self.history.stopped = self.history.stopped or reason
                 return
@@ -449,8 +449,8 @@ class _Run:
         that it is done now and then, and before anything is overwritten."""
         if not saving and self.step % _LOOKED_AT:
             return True
-        mine = math.isfinite(float(self.loss)) and (not saving or finite(self.job.module))
-        return all(self.engine.everyone(mine))
+        sound = math.isfinite(float(self.loss)) and (not saving or finite(self.job.module))
+        return all(self.engine.everyone(sound))
 
     def _learn(self, group: list[Any]) -> None:
         """One step of the optimisers, from the batches of ``group``."""
@@ -485,8 +485,8 @@ class _Run:
             module.eval()
             measures = self.job.evaluate("validation")
             module.train()
-        mine = (loss, finite(module), self.seconds_before + time.monotonic() - self.started, measures)
-        losses, finite_, seconds, measured = zip(*self.engine.everyone(mine), strict=True)
+        values = (loss, finite(module), self.seconds_before + time.monotonic() - self.started, measures)
+        losses, finite_, seconds, measured = zip(*self.engine.everyone(values), strict=True)
         mean = sum(losses) / len(losses) / self.n_losses if self.n_losses else math.nan  # before the first step
         epoch = self.epoch + (1 if self.within else 0)
         entry = {"epoch": epoch, "step": self.step, "seconds": seconds[0], "loss": mean, **measured[0]}

@@ -67,17 +67,17 @@ class EmbeddingCache:
 
     def find(self, keys: npt.NDArray[np.uint8]) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.float32]]:
         """Which texts are known, and their vectors."""
-        # Shape: keys (n, 16); returns (known, vectors) (n,)
-        known = np.zeros(len(keys), dtype=bool)
+        # Shape: keys (n, 16); returns (is_cached, vectors) (n,)
+        is_cached = np.zeros(len(keys), dtype=bool)
         vectors = np.zeros((len(keys), self._dim), dtype=np.float32)
         for name in self._shards():
-            missing = np.flatnonzero(~known)
+            missing = np.flatnonzero(~is_cached)
             if not len(missing):
                 break
             if (hits := self._look_up(name, keys[missing])) is not None:
                 hit, theirs = hits
-                known[missing[hit]], vectors[missing[hit]] = True, theirs
-        return known, vectors[known]
+                is_cached[missing[hit]], vectors[missing[hit]] = True, theirs
+        return is_cached, vectors[is_cached]
 
     def add(self, keys: npt.NDArray[np.uint8], vectors: npt.NDArray[np.float32]) -> None:
         """Store vectors; of a disk that is full or refuses there is a warning and nothing else."""
@@ -270,18 +270,18 @@ def embed(
     batch_tokens = count(batch_tokens, "batch_tokens", owner="embed", high=2**62)
     encoder.load()
     rows = texts if isinstance(texts, TokenRows) else encoder.tokenize(texts)
-    mine = rows if engine is None else engine.share(rows)  # of several processes each does a part
-    vectors = np.zeros((len(mine), encoder.dim_out), dtype=np.float32)
+    share = rows if engine is None else engine.share(rows)  # of several processes each does a part
+    vectors = np.zeros((len(share), encoder.dim_out), dtype=np.float32)
 
     if engine is not None:
         encoder.to(engine.device)
     waiting: list[Places] = []
     cached: EmbeddingCache | None = None
-    cached_rows, keys = np.zeros(len(mine), dtype=bool), np.empty(0, np.uint8)
+    cached_rows, keys = np.zeros(len(share), dtype=bool), np.empty(0, np.uint8)
     if cache is not None:
         precision = "no" if engine is None else engine.precision  # vectors of one aren't those of another
         cached = EmbeddingCache(cache, {**encoder.identity(), "precision": precision}, encoder.dim_out)
-        keys = cached.keys(mine)
+        keys = cached.keys(share)
         cached_rows, vectors_known = cached.find(keys)
         vectors[cached_rows] = vectors_known
 
@@ -297,15 +297,15 @@ def embed(
         store(_STORE_EVERY)
 
     wanted = np.flatnonzero(~cached_rows)
-    chosen = [wanted[some] for some in batches(mine.lengths[wanted], batch_tokens)]
+    chosen = [wanted[some] for some in batches(share.lengths[wanted], batch_tokens)]
     # Elsewhere, where there are processes for it and this one would use its processors alone.
     stays = engine is not None and (engine.precision != "no" or engine.n_processes > 1)
     on_cpu = all(weight.device.type == "cpu" for weight in encoder.parameters())
     try:
         if runner is None or not runner.elsewhere or stays or not on_cpu or len(chosen) <= _BATCHES_OF_JOB:
-            _encode_here(engine, description, encoder, mine, chosen, take)
+            _encode_here(engine, description, encoder, share, chosen, take)
         else:
-            _encode_elsewhere(runner, description, encoder, mine, chosen, take)
+            _encode_elsewhere(runner, description, encoder, share, chosen, take)
     finally:
         store(1)
     if engine is not None:

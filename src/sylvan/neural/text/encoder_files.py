@@ -49,10 +49,10 @@ def check_files(folder: str) -> None:
     """Check that a folder has the files of a network and of its tokenizer."""
     names = set(os.listdir(folder)) if os.path.isdir(folder) else set()
     if "config.json" not in names:
-        more = ""
+        hint = ""
         if "adapter_config.json" in names:
-            more = " It holds only what was added to another network: merge the two, and save the whole."
-        raise ModelError(f"{folder!r} is not the folder of an encoder: config.json is missing.{more}")
+            hint = " It holds only what was added to another network: merge the two, and save the whole."
+        raise ModelError(f"{folder!r} is not the folder of an encoder: config.json is missing.{hint}")
     if "adapter_config.json" in names:
         raise ModelError(
             f"The encoder in {folder!r} has an adapter beside it (adapter_config.json), as LoRA leaves one: merge it "

@@ -106,12 +106,12 @@ def check_network(kind: Any, folder: str, stored: Shapes, **settings: Any) -> li
             f"config.json asks for {wanted}."
         )
     missing = sorted(report["missing_keys"])
-    if others := [name for name in missing if name.split(".")[0] != "pooler"]:
-        raise incomplete(folder, others, shapes)
+    if absent := [name for name in missing if name.split(".")[0] != "pooler"]:
+        raise incomplete(folder, absent, shapes)
     # What the files don't have mustn't be far larger than what they have.
-    rest = {name: shapes[name] for name in [*missing, *dict(model.named_buffers())]}
-    if sum(map(math.prod, rest.values())) > sum(math.prod(shape) for _, shape in stored.values()) + _SPARE:
-        name, wanted = max(rest.items(), key=lambda item: math.prod(item[1]))
+    unset = {name: shapes[name] for name in [*missing, *dict(model.named_buffers())]}
+    if sum(map(math.prod, unset.values())) > sum(math.prod(shape) for _, shape in stored.values()) + _SPARE:
+        name, wanted = max(unset.items(), key=lambda item: math.prod(item[1]))
         raise ModelError(
             f"The weights in {folder!r} are not those of its config.json: it asks for {name!r} of the shape {wanted}, "
             "which the files don't hold."
@@ -183,7 +183,7 @@ def need_modules() -> Any:
 
 
 @contextlib.contextmanager
-def explained(folder: str, what: str) -> Iterator[None]:
+def explained(folder: str, part: str) -> Iterator[None]:
     """Whatever goes wrong in the block is a ModelError that names the folder."""
     try:
         with quietly():
@@ -194,7 +194,7 @@ def explained(folder: str, what: str) -> Iterator[None]:
         reason = reason_of(error)
         if "trust_remote_code" in reason:
             reason = "it needs code that comes with the model, which Sylvan doesn't run."
-        raise ModelError(f"The {what} in {folder!r} can't be loaded: {reason}") from error
+        raise ModelError(f"The {part} in {folder!r} can't be loaded: {reason}") from error
 
 
 # ---------------------------------------------------------------------------------------- from files
@@ -270,10 +270,10 @@ def save(
             modules = copy.deepcopy(list(modules))
             modules[0].model = modules[0].model.merge_and_unload()
         device = str(modules[0].model.device)
-        whole = library.SentenceTransformer(
+        sentence_model = library.SentenceTransformer(
             modules=list(modules), device=device, prompts=prompts, default_prompt_name=prompt_name
         )
-        whole.save_pretrained(folder, create_model_card=False)
+        sentence_model.save_pretrained(folder, create_model_card=False)
         tokenizer = copy.deepcopy(modules[0].tokenizer)  # others may be using it
         _forget_lengths(tokenizer)
         for name in ("local_files_only", "is_local", "trust_remote_code"):  # of how it was loaded, not of what it is

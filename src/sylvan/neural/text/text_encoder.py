@@ -261,15 +261,15 @@ class TextEncoder(Parameterized, nn.Module, ABC):
         tensors = [*self.parameters(), *self.buffers()]
         if any(tensor.is_inference() for tensor in tensors):  # which aren't counted
             return find()
-        now = [(tensor, tensor._version, tensor.data_ptr()) for tensor in tensors]
+        state = [(tensor, tensor._version, tensor.data_ptr()) for tensor in tensors]
         cached = _known.get(self)
-        if cached is not None and len(cached[0]) == len(now):
-            same = (a is b and rest == others for (a, *rest), (b, *others) in zip(cached[0], now, strict=True))
+        if cached is not None and len(cached[0]) == len(state):
+            same = (a is b and old == new for (a, *old), (b, *new) in zip(cached[0], state, strict=True))
             if all(same):
                 value: _Found = cached[1]
                 return value
         value = find()
-        _known[self] = (now, value)
+        _known[self] = (state, value)
         return value
 
     @abstractmethod

@@ -303,30 +303,30 @@ class FrequencySubsets(Parameterized, nn.Module):
         DataError
             When they aren't a tensor of floats, or of another shape.
         """
-        what, shape = f"The class embeddings given to {type(self).__name__}", (self.n_classes, self.dim)
-        need_floats(class_embeddings, what)
-        need_shape(class_embeddings.shape == shape, class_embeddings, what, f"{shape}, which it was made for")
+        name, shape = f"The class embeddings given to {type(self).__name__}", (self.n_classes, self.dim)
+        need_floats(class_embeddings, name)
+        need_shape(class_embeddings.shape == shape, class_embeddings, name, f"{shape}, which it was made for")
 
     def forward(self, queries: Tensor, class_embeddings: Tensor) -> Tensor:
         """Candidates of each query: int64 (batch, n_candidates), -1 where there is none."""
         self.check_table(class_embeddings)
-        what = f"The queries given to {type(self).__name__}"
-        need_floats(queries, what)
-        need_shape(queries.dim() == 2 and queries.shape[1] == self.dim, queries, what, f"(batch, {self.dim})")
+        name = f"The queries given to {type(self).__name__}"
+        need_floats(queries, name)
+        need_shape(queries.dim() == 2 and queries.shape[1] == self.dim, queries, name, f"(batch, {self.dim})")
         scores = queries @ self.subset_vectors.detach().to(queries.dtype).t()
         best = scores.topk(min(self.beam, self.n_subsets), dim=1).indices  # (batch, beam)
         sizes = self.starts.diff()[best]
         filled = sizes.cumsum(dim=1).clamp(max=self.n_candidates)  # (batch, beam), places taken up to each subset
         slots = torch.arange(self.n_candidates, device=queries.device).expand(len(queries), -1).contiguous()
-        which = torch.searchsorted(filled, slots, right=True).clamp(max=best.shape[1] - 1)  # (batch, n_candidates)
+        subset = torch.searchsorted(filled, slots, right=True).clamp(max=best.shape[1] - 1)  # (batch, n_candidates)
         # At most one subset has more classes than there are places left: the last one used.
-        last = which[:, -1:]
+        last = subset[:, -1:]
         before = F.pad(filled, (1, 0))[:, :-1]
-        place = slots - before.gather(1, which)
-        too_large = (sizes > filled - before).gather(1, which)
+        place = slots - before.gather(1, subset)
+        too_large = (sizes > filled - before).gather(1, subset)
         drawn = distinct_offsets(sizes.gather(1, last).squeeze(1), self.n_candidates)
         offset = torch.where(too_large, drawn.gather(1, place), place)
-        index = self.starts[best.gather(1, which)] + offset
+        index = self.starts[best.gather(1, subset)] + offset
         present = slots < filled[:, -1:]
         return self.order[index.where(present, 0)].where(present, -1)
 
@@ -381,12 +381,12 @@ def _starts_by_mass(descending: Tensor, n_subsets: int) -> Tensor:
     # A class with more than the mean of what is left over the subsets left stands alone; these come first.
     alone = int((descending[:n_subsets] * left > after[:n_subsets]).long().cumprod(0).sum())
     alone = min(alone, n_subsets - 1)
-    rest = n_subsets - alone
+    n_shared = n_subsets - alone
     middle = after[alone] - after[alone:] + 0.5 * descending[alone:]  # weight up to the middle of each other class
-    cuts = torch.searchsorted(middle, after[alone] * torch.arange(rest, device=middle.device) / rest)
+    cuts = torch.searchsorted(middle, after[alone] * torch.arange(n_shared, device=middle.device) / n_shared)
     starts = alone + torch.cat([cuts, cuts.new_tensor([n_classes - alone])])
     # Classes without any weight make cuts coincide: then each takes the next class, and leaves one for each after it.
-    index = torch.arange(rest + 1, device=starts.device)
-    starts = (starts - index).cummax(0).values.clamp(max=n_classes - rest) + index
+    index = torch.arange(n_shared + 1, device=starts.device)
+    starts = (starts - index).cummax(0).values.clamp(max=n_classes - n_shared) + index
     starts[0] = alone
     return torch.cat([torch.arange(alone, device=starts.device), starts])

@@ -77,9 +77,9 @@ def class_logits(
         return cast(Tensor, scores)
     if own is None or own.numel() == 0:
         return cast(Tensor, scores + _ChosenBias.apply(bias, ids, bias.is_leaf))  # type: ignore[no-untyped-call]
-    both = _ChosenBias.apply(bias, torch.cat([own.reshape(-1), ids]), bias.is_leaf)  # type: ignore[no-untyped-call]
-    theirs = both[own.numel() :].expand(len(own), -1)
-    return cast(Tensor, scores + torch.cat([both[: own.numel()].view(own.shape), theirs], dim=1))
+    biases = _ChosenBias.apply(bias, torch.cat([own.reshape(-1), ids]), bias.is_leaf)  # type: ignore[no-untyped-call]
+    theirs = biases[own.numel() :].expand(len(own), -1)
+    return cast(Tensor, scores + torch.cat([biases[: own.numel()].view(own.shape), theirs], dim=1))
 
 
 class _ChosenScores(torch.autograd.Function):
@@ -194,11 +194,11 @@ def _gradient_of_queries(slope: Tensor, table: Tensor, ids: Tensor) -> Tensor:
     return result
 
 
-def gradient_of_whole(ids: Tensor, values: Tensor, whole: Tensor, sparse: bool) -> Tensor:
-    """The gradient of ``whole`` that is ``values`` at the distinct, ascending ``ids`` and zero elsewhere."""
+def gradient_of_whole(ids: Tensor, values: Tensor, table: Tensor, sparse: bool) -> Tensor:
+    """The gradient of ``table`` that is ``values`` at the distinct, ascending ``ids`` and zero elsewhere."""
     if sparse:
-        return torch.sparse_coo_tensor(ids.unsqueeze(0), values, whole.shape, check_invariants=False, is_coalesced=True)
-    return torch.zeros_like(whole).index_copy_(0, ids, values)
+        return torch.sparse_coo_tensor(ids.unsqueeze(0), values, table.shape, check_invariants=False, is_coalesced=True)
+    return torch.zeros_like(table).index_copy_(0, ids, values)
 
 
 def _queries_at_once(table: Tensor, m: int) -> int:

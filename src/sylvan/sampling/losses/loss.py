@@ -67,10 +67,10 @@ class ReducedLoss(Parameterized, nn.Module):
     ignore_index: Annotated[int, Range()] = -100
 
     def _reduced(
-        self, queries: Tensor, targets: Tensor, table: Tensor, bias: Tensor | None, others: Iterable[Tensor]
+        self, queries: Tensor, targets: Tensor, table: Tensor, bias: Tensor | None, parameters: Iterable[Tensor]
     ) -> Tensor:
         """The loss of checked queries (..., dim) and targets. Where there is no query at all, every parameter, one of
-        ``others`` too, gets its gradient all the same, of zeros."""
+        ``parameters`` too, gets its gradient all the same, of zeros."""
         rows, labels, counted = counted_rows(queries, targets, self.ignore_index)
         if not self.sparse:  # what isn't a leaf gets a dense gradient
             table, bias = table.view_as(table), None if bias is None else bias.view_as(bias)
@@ -78,7 +78,7 @@ class ReducedLoss(Parameterized, nn.Module):
             losses = self._each(rows, table, labels, bias)
         else:
             scores = class_logits(rows, table, torch.zeros(0, 1, dtype=torch.int64, device=table.device), bias)
-            losses = sum((parameter.sum() for parameter in others), start=scores.sum(dim=1))
+            losses = sum((parameter.sum() for parameter in parameters), start=scores.sum(dim=1))
         if self.reduction == "none":
             if len(losses) < len(counted):  # zeros stand for those ignored
                 losses = losses.new_zeros(len(counted)).masked_scatter(counted, losses)

@@ -307,8 +307,8 @@ class CrossEntropyEstimate(SampledLoss):
             return LossCheck(math.nan, math.nan, 0)
         chosen = torch.linspace(0, len(rows) - 1, min(n_rows, len(rows)), device=rows.device).round().long()
         few, theirs = rows[chosen], wanted[chosen]
-        whole = FullSoftmaxLoss(ignore_index=self.ignore_index)
-        full = float(whole(few, class_embeddings, theirs, bias))
+        full_loss = FullSoftmaxLoss(ignore_index=self.ignore_index)
+        full = float(full_loss(few, class_embeddings, theirs, bias))
         sampled = float(self._each(few, class_embeddings, theirs, bias).mean())
         above, most = sampled - full, math.log(len(class_embeddings))  # what knowing nothing costs
         if not math.isinf(full) and not -0.5 * most <= above <= 1.5 * most:  # infinite: a target is masked

@@ -400,8 +400,8 @@ class MIDX(MultiIndexSampler):
         if self.native is not False and queries.is_cpu:
             draw = multi_index.native_draw(stage, scores, self.index, coins)
         else:
-            cells, rest = multi_index.draw_in_stages(stage, counts, coins)
-            ids = self._classes(cells, rest)
+            cells, remainders = multi_index.draw_in_stages(stage, counts, coins)
+            ids = self._classes(cells, remainders)
             of_cells = scores[0].gather(1, cells // self.n_codewords).double()
             of_cells += scores[1].gather(1, cells % self.n_codewords)
             draw = Draw(ids, self._log_q(of_cells - stage.partition.log()[:, None], ids))
@@ -418,13 +418,13 @@ class MIDX(MultiIndexSampler):
             part = [score[rows] for score in scores]
             cell_scores = self.index.cell_scores(part)
             heights, log_partition = multi_index.heights_of_cells(cell_scores, counts)
-            cells, rest = invert(heights, coins[rows])
-            ids.append(self._classes(cells, rest))
+            cells, remainders = invert(heights, coins[rows])
+            ids.append(self._classes(cells, remainders))
             log_q.append(self._log_q(cell_scores.gather(1, cells) - log_partition[:, None], ids[-1]))
         return Draw(torch.cat(ids), torch.cat(log_q))
 
-    def _classes(self, cells: Tensor, rest: Tensor) -> Tensor:
-        return self.index.order[multi_index.within(rest, cells, self.index.offsets, self.index.heights)].long()
+    def _classes(self, cells: Tensor, remainders: Tensor) -> Tensor:
+        return self.index.order[multi_index.within(remainders, cells, self.index.offsets, self.index.heights)].long()
 
     def _log_q(self, of_cells: Tensor, ids: Tensor) -> Tensor:
         """Log-probabilities of classes from those of their cells, without what is the classes' own."""
@@ -456,8 +456,8 @@ class MIDX(MultiIndexSampler):
         self._keep(queries)
         coins = torch.rand(n, generator=generator, device=queries.device, dtype=torch.float64)
         mixture = self._mixture(queries)
-        cells, rest = invert((mixture * self.index.masses()).cumsum(dim=0), coins)
-        ids = self._classes(cells, rest)
+        cells, remainders = invert((mixture * self.index.masses()).cumsum(dim=0), coins)
+        ids = self._classes(cells, remainders)
         return Draw(ids, self._log_q(mixture[cells].log(), ids))
 
     @torch.no_grad()
@@ -485,11 +485,11 @@ class MIDX(MultiIndexSampler):
         if self.n_codebooks != 2:
             return self._mixture_from_list(scores, log_partition) / len(queries)
         # Of thin queries a factor of this product would overflow.
-        whole = log_partition > -200.0
-        first = torch.where(whole[:, None], (scores[0].double() - log_partition[:, None]).exp(), 0.0)
+        finite = log_partition > -200.0
+        first = torch.where(finite[:, None], (scores[0].double() - log_partition[:, None]).exp(), 0.0)
         total = (first.t() @ scores[1].double().exp()).flatten()
-        if not bool(whole.all()):
-            total += self._mixture_from_list([score[~whole] for score in scores], log_partition[~whole])
+        if not bool(finite.all()):
+            total += self._mixture_from_list([score[~finite] for score in scores], log_partition[~finite])
         return total / len(queries)
 
     def _mixture_from_list(self, scores: list[Tensor], log_partition: Tensor) -> Tensor:

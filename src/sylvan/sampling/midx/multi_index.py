@@ -235,10 +235,10 @@ class MultiIndex(nn.Module):
                 self.register_parameter(f"codewords_{book}", nn.Parameter(words))
             else:
                 self.register_buffer(f"codewords_{book}", words)
-        whole = torch.int32 if max(n_classes, n_cells) < 2**31 else torch.int64
-        self.register_buffer("order", torch.arange(n_classes, dtype=whole))
+        int_dtype = torch.int32 if max(n_classes, n_cells) < 2**31 else torch.int64
+        self.register_buffer("order", torch.arange(n_classes, dtype=int_dtype))
         self.register_buffer("offsets", torch.zeros(n_cells + 1, dtype=torch.int64))
-        self.register_buffer("class_cells", torch.zeros(n_classes, dtype=whole))
+        self.register_buffer("class_cells", torch.zeros(n_classes, dtype=int_dtype))
         self.register_buffer("unused", torch.zeros(n_codebooks, n_codewords, dtype=torch.bool))
         self.register_buffer("own_scores", torch.zeros(n_classes if weighted else 0))
         self.register_buffer("heights", torch.zeros(n_classes if weighted else 0, dtype=torch.float64))
@@ -418,33 +418,33 @@ def first_stage(scores: list[Tensor], counts: Tensor) -> FirstStage:
     return FirstStage(heights, second, heights[:, -1])
 
 
-def within(rest: Tensor, cells: Tensor, offsets: Tensor, heights: Tensor) -> Tensor:
-    """Positions in the classes sorted by cell: the one of each cell's classes that ``rest`` falls on. ``heights`` are
-    running sums of the classes' parts of their cells, each of which is 1 high; empty when the classes of a cell are
+def within(remainders: Tensor, cells: Tensor, offsets: Tensor, heights: Tensor) -> Tensor:
+    """Positions in the classes sorted by cell: of each cell's classes, the one that its remainder falls on. ``heights``
+    are running sums of the classes' parts of their cells, each of which is 1 high; empty when the classes of a cell are
     alike."""
     begin = offsets[cells]
     count = offsets[cells + 1] - begin
-    rest = rest.nan_to_num(0.0)
+    remainders = remainders.nan_to_num(0.0)
     if len(heights):
         below = torch.where(begin > 0, heights[(begin - 1).clamp_(min=0)], 0.0)
         above = heights[(begin + count - 1).clamp_(min=0)]
-        inside = torch.searchsorted(heights, below + rest * (above - below), right=True) - begin
+        inside = torch.searchsorted(heights, below + remainders * (above - below), right=True) - begin
     else:
-        inside = (rest * count).long()
+        inside = (remainders * count).long()
     return torch.minimum(begin + torch.minimum(inside.clamp_(min=0), (count - 1).clamp_(min=0)), offsets[-1] - 1)
 
 
 def draw_in_stages(stage: FirstStage, counts: Tensor, coins: Tensor) -> tuple[Tensor, Tensor]:
     """Cells (first codeword times their number plus second codeword) and how far into each, both (batch, n)."""
     n_codewords = counts.shape[0]
-    first, rest = invert(stage.heights, coins)
+    first, remainders = invert(stage.heights, coins)
     second = torch.empty_like(first)
     for rows in blocks(len(coins), coins.shape[1] * n_codewords):
         chosen = counts.index_select(0, first[rows].flatten()).view(*first[rows].shape, n_codewords)
         heights = chosen.mul_(stage.second[rows, None]).cumsum(dim=2)
-        places, left = invert(heights, rest[rows, :, None])
-        second[rows], rest[rows] = places[..., 0], left[..., 0]
-    return first * n_codewords + second, rest
+        places, left = invert(heights, remainders[rows, :, None])
+        second[rows], remainders[rows] = places[..., 0], left[..., 0]
+    return first * n_codewords + second, remainders
 
 
 def heights_of_cells(cell_scores: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:

@@ -185,13 +185,13 @@ class Sampler(Parameterized, nn.Module):
         self._check_queries(queries)
         self._check_refreshed()
         outer = queries.shape[:-1]
-        what = f"The ids given to {type(self).__name__}.log_prob"
-        ids = need_integers(ids, what)
+        name = f"The ids given to {type(self).__name__}.log_prob"
+        ids = need_integers(ids, name)
         wanted = f"({', '.join(map(str, outer))}, m), like the queries, or (m,)"
-        need_shape(ids.dim() == 1 or ids.shape[:-1] == outer, ids, what, wanted)
+        need_shape(ids.dim() == 1 or ids.shape[:-1] == outer, ids, name, wanted)
         # To look at ids on a GPU is to wait for it; there the kernels assert.
         if ids.device.type == "cpu" and ids.numel() and (wrong := outsider(ids, self.n_classes)) is not None:
-            raise DataError(f"{what} must be in [0, {self.n_classes}). Got {wrong}.")
+            raise DataError(f"{name} must be in [0, {self.n_classes}). Got {wrong}.")
         rows = queries.reshape(-1, queries.shape[-1])
         wide = ids.expand(len(rows), -1) if ids.dim() == 1 else ids.reshape(len(rows), -1)
         with _full_precision(rows):
@@ -215,9 +215,9 @@ class Sampler(Parameterized, nn.Module):
         DataError
             As :meth:`log_prob`, and when ``ids`` has more than one dimension.
         """
-        what = f"The ids given to {type(self).__name__}.shared_log_prob"
-        need_tensor(ids, what)
-        need_shape(ids.dim() == 1, ids, what, "(m,)")
+        name = f"The ids given to {type(self).__name__}.shared_log_prob"
+        need_tensor(ids, name)
+        need_shape(ids.dim() == 1, ids, name, "(m,)")
         self._check_queries(queries)
         rows = queries.reshape(-1, queries.shape[-1])
         if not self.adaptive:
@@ -241,15 +241,15 @@ class Sampler(Parameterized, nn.Module):
         self._check_table(class_embeddings, "refresh")
         table = class_embeddings.detach()
         if self.adaptive:
-            what = f"The class embeddings given to {type(self).__name__}.refresh"
+            name = f"The class embeddings given to {type(self).__name__}.refresh"
             for buffer in self.buffers():
                 if buffer.device != table.device:
                     raise DataError(
-                        f"{what} are on {table.device}, its index on {buffer.device}: move it there with "
+                        f"{name} are on {table.device}, its index on {buffer.device}: move it there with "
                         f"sampler.to({str(table.device)!r}), once."
                     )
             if not bool(torch.isfinite(table).all()):
-                raise DataError(f"{what} must be finite; there is a NaN or an infinity among them.")
+                raise DataError(f"{name} must be finite; there is a NaN or an infinity among them.")
         with _full_precision(table):
             self._refresh(table)
         self._refreshed = True
@@ -280,17 +280,17 @@ class Sampler(Parameterized, nn.Module):
     # Checks.
 
     def _check_queries(self, queries: Tensor) -> None:
-        what = f"The queries given to {type(self).__name__}"
-        need_tensor(queries, what)
+        name = f"The queries given to {type(self).__name__}"
+        need_tensor(queries, name)
         fits = queries.dim() >= 2 and queries.shape[:-1].numel() > 0 and self.dim in (None, queries.shape[-1])
-        need_shape(fits, queries, what, f"(..., {self.dim or 'dim'}), at least two dimensions and one query")
-        need_floats(queries, what)
+        need_shape(fits, queries, name, f"(..., {self.dim or 'dim'}), at least two dimensions and one query")
+        need_floats(queries, name)
 
     def _check_table(self, table: Tensor, method: str) -> None:
-        what = f"The class embeddings given to {type(self).__name__}.{method}"
-        need_floats(table, what)
+        name = f"The class embeddings given to {type(self).__name__}.{method}"
+        need_floats(table, name)
         fits = table.dim() == 2 and len(table) == self.n_classes and self.dim in (None, table.shape[1])
-        need_shape(fits, table, what, f"({self.n_classes}, {self.dim or 'dim'})")
+        need_shape(fits, table, name, f"({self.n_classes}, {self.dim or 'dim'})")
 
     def _check_refreshed(self) -> None:
         if self.adaptive and not self._refreshed:

@@ -543,8 +543,8 @@ class LSH(AdaptiveSampler):
             vectors = table[part].float()
             if self.augment:
                 vectors = vectors / longest.clamp_min(torch.finfo(torch.float32).tiny)
-                rest = (1 - vectors.square().sum(dim=1, keepdim=True)).clamp_min(0).sqrt()
-                vectors = torch.cat([vectors, rest], dim=1)
+                complement = (1 - vectors.square().sum(dim=1, keepdim=True)).clamp_min(0).sqrt()
+                vectors = torch.cat([vectors, complement], dim=1)
             self.codes[:, part] = self._codes(vectors).t().int()
         for code, members, starts in zip(self.codes, self.members, self.starts, strict=True):
             members.copy_(code.sort(stable=True).indices)

@@ -66,19 +66,19 @@ async def rank(call: Call) -> Ranked | Reply:
     body = await call.read(with_fields(call.service.bodies["rank"], version.text_fields), served)
     rows = rows_of(version, call.limits, record_at_the_top(version, body), body.texts, body.features)
     call.rows, ids = len(rows), ids_of(body, len(rows))
-    asked = body.asked()
-    check(version, asked)
+    request = body.asked()
+    check(version, request)
     if not rows:
         return Ranked([])
     if body.explain and len(rows) > 1:
         raise Problem(422, f"The 'explain' field goes with one text or row. Got {len(rows)} instead.")
-    results = await served.engine.ask((version, asked), rows, partial(answers, version, asked))
+    results = await served.engine.ask((version, request), rows, partial(answers, version, request))
     for result, id_ in zip(results, ids, strict=True):
         result.id = id_
     if body.explain:
         labels = results[0].labels[:10]
         (results[0].explanations,) = await served.engine.ask(
-            object(), rows, lambda row: [[explain(version, row[0], label, asked.beam).to_dict() for label in labels]]
+            object(), rows, lambda row: [[explain(version, row[0], label, request.beam).to_dict() for label in labels]]
         )
     return Ranked(results)
 
@@ -89,14 +89,14 @@ def rank_lines(call: Call, served: Served, version: Version) -> Reply:
     for name in NOT_IN_QUERIES:
         if name in query:
             raise Problem(422, f"The query takes no {name!r}: that goes with one body of JSON.")
-    asked: Asked = convert(query, call.service.bodies["options"]).asked()
+    request: Asked = convert(query, call.service.bodies["options"]).asked()
     if call.scope["http_version"] == "1.0":
         raise Problem(505, "Lines are answered as they come, which HTTP/1.0 can't: ask by HTTP/1.1.")
-    check(version, asked)
-    return Reply(type=NDJSON, headers=version.headers, pieces=_answered(call, served, version, asked))
+    check(version, request)
+    return Reply(type=NDJSON, headers=version.headers, pieces=_answered(call, served, version, request))
 
 
-async def _answered(call: Call, served: Served, version: Version, asked: Asked) -> AsyncIterator[bytes]:
+async def _answered(call: Call, served: Served, version: Version, request: Asked) -> AsyncIterator[bytes]:
     """The answers, block by block."""
     encode = msgspec.json.Encoder().encode
     async for block in _blocks(call):
@@ -112,7 +112,7 @@ async def _answered(call: Call, served: Served, version: Version, asked: Asked) 
                 results.append(RankedRow([], id=id_of(record)))
             except Problem as problem:
                 results.append(LineProblem(f"Line {number}: {problem}", id_of(record)))
-        for place, answer in zip(places, await _ranked(served, version, asked, rows), strict=True):
+        for place, answer in zip(places, await _ranked(served, version, request, rows), strict=True):
             id_ = results[place].id
             if isinstance(answer, Exception):
                 results[place] = LineProblem(f"Line {block[place][0]}: {answer}", id_)
@@ -158,19 +158,19 @@ async def _blocks(call: Call) -> AsyncIterator[list[tuple[int, bytes | Problem |
         yield block
 
 
-async def _ranked(served: Served, version: Version, asked: Asked, rows: list[Any]) -> list[RankedRow | Exception]:
+async def _ranked(served: Served, version: Version, request: Asked, rows: list[Any]) -> list[RankedRow | Exception]:
     """One result a row, or what is wrong with it; where a block fails, each row is asked by itself. Lines have all the
     time that they need: where the engine has no room, they wait for it."""
     while rows:
         try:
-            return await served.engine.ask((version, asked), rows, partial(answers, version, asked), patient=True)
+            return await served.engine.ask((version, request), rows, partial(answers, version, request), patient=True)
         except (Problem, SylvanError) as error:
             if isinstance(error, Problem) and error.status == 429:
                 await asyncio.sleep(_RETRY)
             elif len(rows) == 1:
                 return [error]
             else:
-                return [(await _ranked(served, version, asked, [row]))[0] for row in rows]
+                return [(await _ranked(served, version, request, [row]))[0] for row in rows]
     return []
 
 
@@ -326,9 +326,9 @@ def _part(version: Version, tree: LabelTree, number: int, layer: int, node: int,
             result.label = version.label(int(tree.leaf_labels[node]))
         if leaf or depth == 0:
             return result
-        shown, result.more = frequent_children(tree, layer + 1, node, below, max(0, left[0]))
-        left[0] -= len(shown)
-        result.children = [node_from(layer + 1, child, depth - 1) for child in shown]
+        displayed, result.more = frequent_children(tree, layer + 1, node, below, max(0, left[0]))
+        left[0] -= len(displayed)
+        result.children = [node_from(layer + 1, child, depth - 1) for child in displayed]
         return result
 
     return TreePart(len(version.trees), tree.depth, node_from(layer, node, depth))
