@@ -298,7 +298,7 @@ def tune(
     allowed = Budget(None if budget is None else parse_seconds(budget, "budget"), clock)
     check_value("seed", seed, _SEED, "tune")
     resolve_jobs(n_jobs)
-    rows, labels, vocabulary, label_lists = _training_rows(X, Y)
+    rows, labels, vocabulary, inputs = _training_rows(X, Y)
     train, apart = split_rows(np.diff(labels.indptr) > 0, holdout, groups, seed)
     name_bytes = 0 if vocabulary is None else store.saved_bytes(vocabulary.to_state())
     if limits.size is not None and name_bytes >= limits.size:
@@ -331,7 +331,7 @@ def tune(
                 raise
             notes.append("The search was interrupted: this is the best so far.")
             search.report("Interrupted: the best so far is trained on all rows. Another Ctrl-C ends without a model.")
-        return _Finish(search, label_lists, Y, (tuple(text_fields), labels_field), notes).result()
+        return _Finish(search, inputs, Y, (tuple(text_fields), labels_field), notes).result()
 
 
 def _training_rows(X: Any, Y: Any) -> tuple[list[str] | Csr, Csr, Vocabulary | None, Any]:
