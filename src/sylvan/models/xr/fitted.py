@@ -235,7 +235,7 @@ def train(
         trained = []
         for number, tree in enumerate(trees):
             training = tree_training(params, tree.depth, number, features, length)
-            options = {"runner": run.within(f"tree{number}"), "known": layers, "keeps": params.keep_rows}
+            options = {"runner": run.within(f"tree{number}"), "fixed": layers, "keeps": params.keep_rows}
             trained.append(train_rankers(features, labels, tree, training, weight, folds, **options))
         chosen = chosen_by_rows(params, features, trees[0].depth)
         fitted = FittedTrees([each.ranker for each in trained], factors, chosen)
