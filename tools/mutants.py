@@ -2,13 +2,13 @@
 """Does a test fail when the code is wrong? Small faults (mutants) are put into the sources one at a time, and the tests
 that run the function are asked.
 
-    tools/mutants.py map                     which tests run which functions (the daily tests, once; -n processes)
+    tools/mutants.py map tests/ranking …     which tests run which functions: the daily tests of these folders, or of all
     tools/mutants.py run --n 600 --seed 0    put in so many faults, spread evenly over the folders of src/sylvan
     tools/mutants.py run --only ranking      of one folder alone
     tools/mutants.py table                   killed and survived by folder, and the survivors
 
-Results are lines of JSON in build/mutants/; ``run`` goes on where it was stopped. The same seed chooses the same faults
-while the sources are the same; ``--again FILE`` asks about the faults of another results file, found by their line's text.
+Results are lines of JSON in build/mutants/; ``run`` goes on where it was stopped. The same seed chooses the same
+faults while the sources are the same; ``--again FILE`` asks about those of another results file, by their line's text.
 A survivor is either equivalent (no caller can see it) or a test that is missing.
 """
 
@@ -79,13 +79,13 @@ def pytest_configure(config: Any) -> None:
         config.pluginmanager.register(Recorder())
 
 
-def make_map(processes: int) -> None:
+def make_map(tests: list[str]) -> None:
     """Run the daily tests once, each with what it runs."""
     shutil.rmtree(WORK, ignore_errors=True)
     WORK.mkdir(parents=True)
     os.environ |= {"SYLVAN_MUTANTS_MAP": "1", "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT / 'tools'}"}
     others = [f"--ignore=tests/{name}" for name in ("architecture", "docs", "hostile", "examples", "benchmarks")]
-    command = [sys.executable, "-m", "pytest", "-p", "mutants", "-n", str(processes), "-m", "not slow", *others]
+    command = [sys.executable, "-m", "pytest", "-p", "mutants", "-n", "2", "-m", "not slow", *others, *tests]
     os.spawnv(os.P_WAIT, sys.executable, command)
     with open(MAP, "w") as stream:
         for path in sorted(WORK.glob("map-*.jsonl")):
@@ -153,9 +153,9 @@ def faults(path: Path) -> Iterator[dict[str, Any]]:
     for node, other, function in visitor.places:
         yield {
             "file": str(path.relative_to(SOURCES)), "line": node.lineno, "column": node.col_offset,
-            "function": function, "text": lines[node.lineno - 1].strip(), "before": ast.get_source_segment(source, node),
+            "function": function, "text": lines[node.lineno - 1].strip(),
+            "before": ast.get_source_segment(source, node), "end": [node.end_lineno, node.end_col_offset],
             "after": f"({ast.unparse(ast.fix_missing_locations(other))})",
-            "end": [node.end_lineno, node.end_col_offset],
         }  # fmt: skip
 
 
@@ -254,7 +254,8 @@ def run(faults_asked: list[dict[str, Any]], results: Path) -> None:
         record = json.loads(line)
         for function in record["ran"]:
             running[function].append((record["seconds"], record["test"]))
-    known = {json.dumps(json.loads(line)["key"]) for line in results.read_text().splitlines()} if results.exists() else set()
+    before = results.read_text().splitlines() if results.exists() else []
+    known = {json.dumps(json.loads(line)["key"]) for line in before}
     copy = WORK / f"work-{os.getpid()}" / "sylvan"
     shutil.copytree(SOURCES, copy)
     os.chdir(ROOT)
@@ -295,22 +296,24 @@ def table(results: Path) -> None:
     for folder, counts in states.items():
         killed = counts["killed"] + counts["killed by time"]
         print(f"{folder:14} {killed:4} of {counts.total():4} killed; {dict(counts)}")
-    for record in sorted(records, key=lambda r: (r["file"], r["line"])):
+    for record in sorted(records, key=lambda record: (record["file"], record["line"])):
         if not record["state"].startswith("killed"):
-            print(f"{record['state']}: {record['file']}:{record['line']}: {record['before']!s:.80} -> {record['after']:.80}")
+            where = f"{record['file']}:{record['line']}"
+            print(f"{record['state']}: {where}: {record['before']!s:.80} -> {record['after']:.80}")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=["map", "run", "table"])
-    parser.add_argument("--n", type=int, default=600, help="faults, or processes of map (2)")
+    parser.add_argument("tests", nargs="*", help="folders of tests, for map")
+    parser.add_argument("--n", type=int, default=600, help="how many faults")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", help="a folder of src/sylvan")
     parser.add_argument("--again", type=Path, help="ask about the faults of this results file")
     parser.add_argument("--results", type=Path, default=WORK / "results.jsonl")
     options = parser.parse_args()
     if options.what == "map":
-        make_map(2)
+        make_map(options.tests)
     elif options.what == "run":
         chosen_faults = found_again(options.again) if options.again else sample(options.n, options.seed, options.only)
         run(chosen_faults, options.results)
