@@ -2,7 +2,7 @@
 """Does a test fail when the code is wrong? Small faults (mutants) are put into the sources one at a time, and the tests
 that run the function are asked.
 
-    tools/mutants.py map tests/ranking …     which tests run which functions: the daily tests of these folders, or of all
+    tools/mutants.py map tests/ranking …     which tests run which functions: the daily tests of folders, or all
     tools/mutants.py run --n 600 --seed 0    put in so many faults, spread evenly over the folders of src/sylvan
     tools/mutants.py run --only ranking      of one folder alone
     tools/mutants.py table                   killed and survived by folder, and the survivors
