@@ -5,6 +5,8 @@ from __future__ import annotations
 import fnmatch
 from pathlib import Path
 
+from benchmarks import ROOT
+
 __all__ = ["AREAS", "sources", "tests_of"]
 
 AREAS = {
@@ -13,6 +15,17 @@ AREAS = {
     "ranking": ("src/sylvan/ranking",),
     "sampling": ("src/sylvan/sampling", "src/sylvan/sampling/samplers", "src/sylvan/sampling/midx"),
     "losses": ("src/sylvan/sampling/losses",),
+    "metrics": ("src/sylvan/metrics",),
+    "store": ("src/sylvan/store",),
+    "arrays": ("src/sylvan/arrays", "src/sylvan/labels"),
+    "data": ("src/sylvan/data", "src/sylvan/data/formats", "src/sylvan/data/parts"),
+    "text": ("src/sylvan/text",),
+    "models": tuple(
+        f"src/sylvan/models{folder}"
+        for folder in ("", "/xr", "/ensembles", "/reranker", "/irli", "/beam_tree", "/lexical", "/label_texts")
+    ),
+    "neural": ("src/sylvan/neural", "src/sylvan/neural/loop", "src/sylvan/neural/text"),
+    "serve": ("src/sylvan/serve", "src/sylvan/serve/routes"),
 }
 
 _CLASSES = "models/beam_tree/test_class_training reference/test_class_training sampling/heads/test_beam_tree_ranking"
@@ -22,7 +35,7 @@ _MIDX = "sampling/midx"
 _SAMPLERS = "sampling/samplers"
 _XR = "reference/test_algorithm2 reference/test_linear models/xr/test_xr_linear"
 
-# By the first pattern that a source's path below src/sylvan matches.
+# By the first pattern that a source's path below src/sylvan matches; * stands for all test files of a folder.
 _TESTS = {
     "models/irli/buckets.py": "models/irli/test_buckets models/irli/test_candidates",
     "indexing/clustering.py": "indexing/test_clustering indexing/test_class_tree indexing/test_tree",
@@ -70,6 +83,34 @@ _TESTS = {
     f"{_SAMPLERS}/test_subset {_SAMPLERS}/test_lsh {_CONTRACT}",
     "sampling/samplers/kernel_*": f"{_SAMPLERS}/test_sphere {_SAMPLERS}/test_rff {_CONTRACT}",
     "sampling/tensors.py": f"sampling/test_products {_CONTRACT} {_MIDX}/test_midx",
+    "metrics/*": "metrics/* field/test_evaluation",
+    "store/*": "store/* hub/test_strangers_models",
+    "arrays/frames.py": "arrays/test_frames arrays/test_tensors models/test_models_of_frames field/test_labels",
+    "arrays/label_filter.py": "arrays/test_label_filter reference/test_label_filter",
+    "arrays/*": "arrays/* field/test_labels metrics/test_metrics",
+    "labels/*": "labels/* arrays/test_labels field/test_labels data/test_vocabulary models/test_label_encoder",
+    "data/formats/*": "data/formats/* field/test_files data/test_streams",
+    "data/parts/*": "data/test_parts_properties data/test_row_parts",
+    "data/*": "data/* field/test_files field/test_labels",
+    "text/*": "text/* field/test_text",
+    "models/xr/*": f"{_XR} models/xr/* contract/test_xr_linear ranking/test_resume",
+    "models/ensembles/*": "models/ensembles/* contract/test_ensemble models/test_rank_voted",
+    "models/reranker/*": "models/reranker/* reference/test_candidate_columns reference/test_neighbor_columns "
+    "reference/test_neighbor_members reference/test_candidate_company contract/test_reranker",
+    "models/irli/*": "models/irli/* contract/test_irli reference/test_vector_search",
+    "models/beam_tree/*": "models/beam_tree/* contract/test_beam_tree",
+    "models/lexical/*": "models/lexical/* reference/test_lexical contract/test_lexical_matcher data/test_label_terms",
+    "models/label_texts/*": "models/test_label_texts reference/test_text_evidence reference/test_label_cosines",
+    "models/neighbors.py": "models/test_neighbors reference/test_neighbors contract/test_neighbors",
+    "models/compress.py": "models/test_compress",
+    "models/*": "models/* contract/test_text_model contract/test_xr_linear contract/test_sklearn "
+    "field/test_probabilities",
+    "neural/loop/*": "neural/loop/*",
+    "neural/text/*": "neural/text/*",
+    "neural/sequence.py": "neural/sequence/*",
+    "serve/*": "serve/test_serving_engine serve/test_ranking serve/test_changes serve/test_startup serve/test_limits "
+    "serve/test_api_keys serve/test_looking serve/test_bulk_lines serve/test_annif_routes serve/test_serve_command "
+    "field/test_service",
 }
 
 
@@ -77,6 +118,13 @@ def sources(root: Path, area: str) -> list[str]:
     """The Python files of an area, relative to the repository."""
     found = [path for folder in AREAS[area] for path in (root / folder).glob("*.py") if path.name != "__init__.py"]
     return [str(path.relative_to(root)) for path in found]
+
+
+def _files(name: str) -> list[str]:
+    """The test files that a name stands for."""
+    if not name.endswith("*"):
+        return [f"tests/{name}.py"]
+    return [str(path.relative_to(ROOT)) for path in sorted((ROOT / "tests").glob(f"{name.removesuffix('*')}test_*.py"))]
 
 
 def tests_of(path: str) -> list[str]:
@@ -89,5 +137,6 @@ def tests_of(path: str) -> list[str]:
     """
     for pattern, names in _TESTS.items():
         if fnmatch.fnmatch(path.removeprefix("src/sylvan/"), pattern):
-            return [f"tests/{name}.py" for name in names.split()]
+            paths = [path for name in names.split() for path in _files(name)]
+            return list(dict.fromkeys(paths))
     raise KeyError(path)
