@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from typing import Any
 
@@ -262,3 +263,25 @@ def test_propensities_are_checked(p: Any) -> None:
         metrics.psp([[1]], top_of([1]), p, at=1)
     with pytest.raises(DataError, match="propensities"):
         metrics.evaluate([[1]], top_of([1]), 1, p)
+
+
+def test_what_is_measured_by_default() -> None:
+    """Cut-offs of the papers' tables, A and B of Jain et al. (2016), fifteen bins of a reliability diagram."""
+    functions = [name for name in metrics.__all__ if name.islower()]
+    signatures = {name: inspect.signature(getattr(metrics, name)).parameters for name in functions}
+    defaults = {
+        (name, parameter): value.default
+        for name, parameters in signatures.items()
+        for parameter, value in parameters.items()
+        if value.default not in (value.empty, None)
+    }
+    of_cutoffs = {pair: value for pair, value in defaults.items() if pair[1] == "at"}
+    assert len(of_cutoffs) == 15 and set(of_cutoffs.values()) == {(1, 3, 5)}
+    assert {pair: value for pair, value in defaults.items() if pair[1] != "at"} == {
+        ("calibration_error", "n_bins"): 15, ("calibration_error", "bins"): "width",
+        ("reliability", "k"): 5, ("reliability", "n_bins"): 15, ("reliability", "bins"): "width",
+        ("expected_hits", "k"): 5, ("fit_thresholds", "default"): 0.5, ("fit_thresholds", "min_positives"): 5,
+        ("intervals", "confidence"): 0.95, ("ndcg", "graded"): False,
+        ("propensities", "A"): 0.55, ("propensities", "B"): 1.5,
+        ("propensities_of_counts", "A"): 0.55, ("propensities_of_counts", "B"): 1.5,
+    }  # fmt: skip
