@@ -290,7 +290,7 @@ work_options = together(
     click.option("--force", is_flag=True,
                  help="Train even where the plan says that there is too little memory, or room on the disk."),
     click.option("--memory-limit", metavar="SIZE",
-                 help="Train within so much memory, as in 2GB or 500MB; what is finished then lies in files."),
+                 help="Train within so much memory, as in 2GB or 500MB; finished parts are then kept in files."),
 )  # fmt: skip
 # What is measured after a training.
 test_options = together(

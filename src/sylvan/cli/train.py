@@ -97,7 +97,7 @@ def _model_command(name: str, planning: bool) -> click.Command:
                   "with label and text, or a vocabulary (SKOS, CSV, JSON lines with uri); or the word names, "
                   "where labels' names are words.")  # fmt: skip
     @click.option("--label-encoder", metavar="DIR",
-                  help="A sentence encoder, by whose vectors labels of --label-texts are found besides: a folder, or "
+                  help="A sentence encoder that helps to find labels of --label-texts by their vectors: a folder, or "
                   "a name on the Hugging Face hub.")  # fmt: skip
     @click.option("--tree", metavar="DIR", help="A saved LabelTree to use instead of building one.")
     @of.test_options

@@ -185,7 +185,7 @@ ENCODER_SOURCE = Tested(_is_source, "'bag', the path of a folder, a name on the 
 
 
 def own_encoder(source: Any) -> TextEncoder | None:
-    """An encoder of a model's own, whatever becomes of the one that was given; None for None."""
+    """A copy of an encoder for a model, which later changes to the original don't reach; None for None."""
     if source is None:
         return None
     from sylvan.neural import open_encoder

@@ -61,9 +61,9 @@ class TextModel(TextEstimator):
     model : Estimator, optional
         Any model of matrices; an ``XRLinear()`` by default.
     label_encoder : str, path or TextEncoder, optional
-        A sentence encoder, by whose cosines labels that are known by their texts alone are found besides: a folder, a
-        name on the Hugging Face hub, or an encoder. It is used where ``fit`` is given ``label_texts``, goes into the
-        model's folder, and needs the extra ``neural``. Texts to rank are encoded then as long as there are such labels.
+        A sentence encoder whose cosines help to find labels that have a text but no rows: a folder, a name on the
+        Hugging Face hub, or an encoder. It is used where ``fit`` is given ``label_texts``, is saved in the model's
+        folder, and needs the extra ``neural``. As long as there are such labels, texts to rank are encoded too.
     unknown : {"none", "prior"}, default "none"
         What a text gets of which the model knows no word, as it is blank or in another language: no labels, or those
         that the model gives to a row without features, by how frequent they are.
@@ -334,7 +334,7 @@ class TextModel(TextEstimator):
         if label_texts is None or label_texts.curve is None:
             return None
         counts, ranker = of_labels.label_counts(self.model), self._ranker
-        if ranker is None or ranker.known is not label_texts or not np.array_equal(ranker.counts, counts):
+        if ranker is None or ranker.label_texts is not label_texts or not np.array_equal(ranker.counts, counts):
             labels = np.setdiff1d(label_texts.unlearned(counts), self.removed_labels_).astype(np.int32)
             self._ranker = ranker = of_labels.LabelTextRanker(label_texts, counts, labels)
         return ranker if len(ranker.labels) else None
@@ -457,7 +457,7 @@ class TextModel(TextEstimator):
         with warnings.catch_warnings():
             if X is None and not self.model.unlearns:  # what is said of new labels isn't true of those with texts alone
                 warnings.simplefilter("ignore", RowsUnknownWarning)
-            model = copy.copy(self.model).update(*request.given, **request.options)
+            model = copy.copy(self.model).update(*request.arrays, **request.options)
         gone = np.setdiff1d(model.removed_labels_, self.model.removed_labels_)
         label_texts_after = of_labels.texts_after(self.label_texts_, request, model, gone)
         self.vectorizer, self.model, self.label_texts_ = request.vectorizer, model, label_texts_after
@@ -472,7 +472,7 @@ class TextModel(TextEstimator):
         """Estimate what :meth:`update` with the same arguments would do; nothing changes. Errors as there."""
         self._need_fit("plan_update")
         request = self._request(X, Y, sample_weight, merge, label_texts, options)
-        plan: UpdatePlan = self.model.plan_update(*request.given, **request.options)
+        plan: UpdatePlan = self.model.plan_update(*request.arrays, **request.options)
         return plan
 
     def _request(

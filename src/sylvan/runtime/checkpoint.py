@@ -215,7 +215,7 @@ def identity_of(estimator: str, parameters: Mapping[str, Any], **data: Any) -> d
 
 
 def refuse_another(where: str | os.PathLike[str], before: Mapping[str, JSON], current: Mapping[str, JSON]) -> None:
-    """Hold that a checkpoint is of the training that would go on with it."""
+    """Refuse to resume a checkpoint that another training wrote."""
     for key in dict.fromkeys([*current, *before]):
         old, new = before.get(key), current.get(key)
         if old == new:

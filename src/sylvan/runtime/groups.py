@@ -1,4 +1,4 @@
-"""Several jobs as one: what is sent to another machine, or written there, should be worth its while."""
+"""Several jobs as one, so that each message to another machine, and each file written, is worth its overhead."""
 
 from __future__ import annotations
 

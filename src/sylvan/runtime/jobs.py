@@ -201,7 +201,7 @@ class Runner:
         """Store what a loop goes on from, instead of what was stored under this name before."""
 
     def forget(self, names: Sequence[str]) -> None:
-        """Delete what is stored under these names, as far as there is any: nothing that comes later needs it."""
+        """Delete the results stored under these names, where there are any: no later job needs them."""
 
 
 class Wrapper(Runner):

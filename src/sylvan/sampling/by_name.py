@@ -329,7 +329,7 @@ def need_name(kind: str, names: Collection[str], name: object) -> None:
 
 
 def need_parameters(name: str, parameters: Iterable[str], allowed: Collection[str]) -> None:
-    """Refuse parameters of what is called ``name`` that aren't ``allowed``."""
+    """Refuse ``parameters`` of ``name`` that aren't among the ``allowed`` ones."""
     for parameter in parameters:
         if parameter not in allowed:
             listed = ", ".join(allowed) or "none"

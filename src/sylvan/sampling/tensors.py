@@ -1,4 +1,4 @@
-"""What all of the package does with tensors: checks of what is given, work in slices, products, what isn't compiled."""
+"""Helpers for tensors: checks of arguments, work in slices, products, and code that isn't compiled."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def slices(n: int, size_of_one: int, at_once: int = _AT_ONCE) -> Iterator[slice]
 
 
 def blocks(n: int, size_of_one: int) -> Iterator[slice]:
-    """:func:`slices` of so few numbers (2**18) that what is made of them stays in the cache."""
+    """:func:`slices` of so few numbers (2**18) that intermediate results stay in the cache."""
     return slices(n, size_of_one, _IN_CACHE)
 
 

@@ -31,7 +31,7 @@ class Cost(NamedTuple):
     attribute: str  # of a trial
     limit: str
     words: str  # before its value
-    shown: Callable[[Any], str]
+    words_of: Callable[[Any], str]
     axis: str  # of a figure
     unit: float  # of the axis
 
@@ -136,9 +136,9 @@ class Trial:
 
     def broken(self, limits: Limits) -> list[str]:
         """A few words for each limit that isn't held."""
-        over = ((cost, cost.shown) for cost in COSTS if self.excesses(limits).get(cost.limit, 0) > 0)
+        over = ((cost, cost.words_of) for cost in COSTS if self.excesses(limits).get(cost.limit, 0) > 0)
         words = "{} {}, which is more than {}".format
-        return [words(c.words, shown(getattr(self, c.attribute)), shown(getattr(limits, c.limit))) for c, shown in over]
+        return [words(c.words, write(getattr(self, c.attribute)), write(getattr(limits, c.limit))) for c, write in over]
 
     def holds(self, limits: Limits) -> bool:
         """Whether it is within all limits, as far as is known."""
@@ -183,7 +183,7 @@ def cells_of(trial: Trial) -> tuple[str, ...]:
     """A trial as a row of a table, in words."""
     columns: tuple[tuple[Any, Callable[[Any], str]], ...] = (
         (trial.score, lambda score: f"{100 * score:.2f}"), (trial.n_rows or None, lambda n: f"{n:,}"),
-        *((getattr(trial, cost.attribute), cost.shown) for cost in (COSTS[2], COSTS[1], COSTS[0])),
+        *((getattr(trial, cost.attribute), cost.words_of) for cost in (COSTS[2], COSTS[1], COSTS[0])),
     )  # fmt: skip
     cells = ("-" if value is None else written(value) for value, written in columns)
     return f"#{trial.number}", *cells, trial.state, trial.words() + (f" ({trial.note})" if trial.note else "")

@@ -445,7 +445,7 @@ class _Finish:
         parts = []
         for name, cost in zip(("fastest single query", "smallest model", "fastest training"), COSTS, strict=True):
             if values := [value for trial in self.scored if (value := getattr(trial, cost.attribute)) is not None]:
-                parts.append(f"the {name} {cost.shown(min(values))}")
+                parts.append(f"the {name} {cost.words_of(min(values))}")
         nearest = f" Of {counted(len(self.scored), 'trial')}, {', '.join(parts)}." if parts else ""
         reasons = f" Tried on all rows: {'; '.join(broken)}." if broken else ""
         return f"No setting that was tried holds to the limits.{nearest}{reasons} Give other limits or a longer budget."

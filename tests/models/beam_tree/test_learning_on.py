@@ -109,7 +109,7 @@ def test_training_ends_after_the_pass_that_was_best(monkeypatch: pytest.MonkeyPa
     for course, passes in courses.items():
 
         def mark(trials: Any, trainer: Any, course: tuple[float, ...] = course) -> list[float]:
-            at = round(trainer.n_averaged / len(trials.shown)) - 1
+            at = round(trainer.n_averaged / len(trials.rows)) - 1
             return [course[at], course[at]]
 
         monkeypatch.setattr(training, "_mark", mark)

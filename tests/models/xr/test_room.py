@@ -16,7 +16,7 @@ from sylvan import LabelTree, XRLinear
 from sylvan.arrays import validate
 from sylvan.arrays.canonical import Csr, stacked
 from sylvan.models.xr.changed_layer import Grown, saved_by_rebuilding
-from sylvan.models.xr.training_rows import Room
+from sylvan.models.xr.training_rows import RowBuffer
 
 
 def drawn(n: int, seed: int) -> Csr:
@@ -25,7 +25,7 @@ def drawn(n: int, seed: int) -> Csr:
 
 
 def test_rows_follow_without_a_copy() -> None:
-    expected, room = drawn(100, 0), Room()
+    expected, room = drawn(100, 0), RowBuffer()
     made, places = expected, set()
     for seed in range(1, 8):
         own = drawn(seed % 4, seed)
@@ -37,7 +37,7 @@ def test_rows_follow_without_a_copy() -> None:
 
 
 def test_two_that_go_on_from_the_same_rows() -> None:
-    begin, room = Room().stacked(drawn(50, 0), drawn(1, 1))
+    begin, room = RowBuffer().stacked(drawn(50, 0), drawn(1, 1))
     before = pickle.loads(pickle.dumps(begin))
     one, room_of_one = room.stacked(begin, drawn(2, 2))
     two, room_of_two = room.stacked(begin, drawn(2, 3))
@@ -48,7 +48,7 @@ def test_two_that_go_on_from_the_same_rows() -> None:
 
 
 def test_other_rows_are_copied() -> None:
-    held, room = Room().stacked(drawn(50, 0), drawn(1, 1))
+    held, room = RowBuffer().stacked(drawn(50, 0), drawn(1, 1))
     other = drawn(51, 5)
     made, elsewhere = room.stacked(other, drawn(1, 6))
     assert elsewhere is not room

@@ -88,7 +88,7 @@ class ClassNoise:
 
     @classmethod
     def of(cls, noise: npt.ArrayLike) -> ClassNoise:
-        """Prepare what is proportional to the classes' probabilities."""
+        """Prepare the numbers that are proportional to the classes' probabilities."""
         masses = np.asarray(noise, np.float64)
         masses = masses / masses.max()
         probabilities = masses / masses.sum()

@@ -255,35 +255,35 @@ class Trials:
     learning: Learning
     tree: LabelTree
     holdout: Examples
-    shown: Int64  # the examples of a pass
+    rows: Int64  # the examples of a pass
     stops_early: bool  # whether enough rows judge to tell the best number of passes
     n_jobs: int
 
     @classmethod
     def of(cls, learning: Learning, tree: LabelTree, n_jobs: int) -> Trials | None:
-        """A tenth of the rows judge. Where there are too few for a holdout, the rows that are shown do. None where
+        """A tenth of the rows judge. Where there are too few for a holdout, the training rows judge. None where
         optimiser and rate are given, or there is nothing to learn."""
         if not learning.optimizers or learning.examples.n_classes == 1:
             return None
         rows = learning.examples.weighted()
-        judged = shown = rows[np.random.default_rng([learning.training.seed, 3]).permutation(len(rows))]
+        judged = learned = rows[np.random.default_rng([learning.training.seed, 3]).permutation(len(rows))]
         n_holdout = min(len(rows) // 10, _MOST_JUDGED)
         if len(rows) >= _FEWEST_ROWS:
-            judged, shown = judged[:n_holdout], shown[n_holdout:]
+            judged, learned = judged[:n_holdout], learned[n_holdout:]
         holdout = learning.examples.only(judged[:_MOST_JUDGED])
-        return cls(learning, tree, holdout, shown[:_MOST_SHOWN], n_holdout >= _FEWEST_JUDGED, n_jobs)
+        return cls(learning, tree, holdout, learned[:_MOST_SHOWN], n_holdout >= _FEWEST_JUDGED, n_jobs)
 
     @property
     def cost(self) -> int:
         """Examples that all trials show at most."""
         optimizers, epochs = self.learning.optimizers, self.learning.epochs
         n_finals = _N_FINALS * len(optimizers) if epochs > 1 else 0
-        return sum(len(_STEPS[name]) for name in optimizers) * self._n_first + n_finals * epochs * len(self.shown)
+        return sum(len(_STEPS[name]) for name in optimizers) * self._n_first + n_finals * epochs * len(self.rows)
 
     @property
     def _n_first(self) -> int:
         """Examples that a first trial shows."""
-        return max(len(self.shown), min(_FEWEST_SHOWN, self.learning.epochs * len(self.shown)))
+        return max(len(self.rows), min(_FEWEST_SHOWN, self.learning.epochs * len(self.rows)))
 
     def best(self, runner: Runner) -> tuple[ClassTraining, int]:
         """The training that ranks held-out rows best, and after how many passes it does. All rates have one pass; of
@@ -301,7 +301,7 @@ class Trials:
 
     def _rates(self, optimizer: Optimizer) -> list[ClassTraining]:
         """Learning rates to try, rising: steps of certain sizes, over what a row's features turn a step into."""
-        examples, training = self.learning.examples.only(self.shown[:_MOST_JUDGED]), self.learning.training
+        examples, training = self.learning.examples.only(self.rows[:_MOST_JUDGED]), self.learning.training
         X = examples.X
         values = np.abs((X.data if isinstance(X, Csr) else X).astype(np.float64))
         power = 1 if optimizer == "adagrad" else 2
@@ -314,13 +314,13 @@ class Trials:
 
     def _reached(self, name: str, trainings: list[list[ClassTraining]], n_passes: int, runner: Runner) -> list[Tried]:
         """Each optimiser's trainings, by rising rates, and what they reached, up to its first without numbers."""
-        shown = np.resize(self.shown, self._n_first) if name == "first" else self.shown
+        rows = np.resize(self.rows, self._n_first) if name == "first" else self.rows
         size = self.learning.weight_bytes(sum(self.tree.layer_sizes))
         jobs = [
             Job(
                 f"{name}-{training.optimizer}{number}", _tried,
-                {"trials": self, "training": training, "n_passes": n_passes, "shown": shown},
-                n_passes * len(shown), size, packing=ARRAY, title="trying a learning rate",
+                {"trials": self, "training": training, "n_passes": n_passes, "rows": rows},
+                n_passes * len(rows), size, packing=ARRAY, title="trying a learning rate",
             )
             for of_optimizer in trainings for number, training in enumerate(of_optimizer)
         ]  # fmt: skip
@@ -363,13 +363,13 @@ def _smooth(marks: Marks) -> Float64:
     return np.array([round(float(means[max(i - 1, 0) : i + 2].mean()), 9) for i in range(len(means))])
 
 
-def _tried(trials: Trials, training: ClassTraining, n_passes: int, shown: Int64) -> Marks:
+def _tried(trials: Trials, training: ClassTraining, n_passes: int, rows: Int64) -> Marks:
     """After each pass the share of holdout rows whose class is ranked first, and the mean of 1 / its place. NaN where
     scores left the range of numbers."""
     trainer, marks = trials.learning.trainer(training, trials.tree), []
     worse, most = 0, -math.inf
     for number in range(n_passes):
-        order = np.random.default_rng([training.seed, 4, number]).permutation(shown) if number else shown
+        order = np.random.default_rng([training.seed, 4, number]).permutation(rows) if number else rows
         if not math.isfinite(trainer.run(order).mean_loss):
             return np.full((1, 2), np.nan)
         marks.append(_mark(trials, trainer))

@@ -41,7 +41,7 @@ _Self = TypeVar("_Self", bound="JointModel")
 
 
 class TrainingRows(NamedTuple):
-    """What ``fit`` was given: rows and labels as members take them, and what is kept of their form."""
+    """The arguments of ``fit``: rows and labels as members take them, and the form they came in."""
 
     rows: Any
     labels: Any

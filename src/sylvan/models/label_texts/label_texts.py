@@ -131,7 +131,7 @@ class LabelTexts:
         return replace(left, rows=self.rows[stays], labels=self.labels[stays])
 
     def without(self, labels: Array) -> LabelTexts:
-        """Without the texts of some labels, and without what is known of their words."""
+        """Without the texts of some labels, and without the contexts of their words."""
         words = take_rows(self.texts, np.unique(labels)).indices
         return replace(self._less(labels), contexts=self.contexts.without(words))
 
@@ -235,14 +235,14 @@ def fitted_texts(
 class LabelTextRanker:
     """Joins answers with labels that are known by their texts alone to those of a model that knows the others."""
 
-    known: LabelTexts
+    label_texts: LabelTexts
     counts: Int64  # how many training rows each label has
     labels: Int32  # those that are known by their texts alone, rising; at least one
 
     @cached_property
     def scorer(self) -> text_evidence.TextScorer:
         """What scores these labels."""
-        texts = self.known
+        texts = self.label_texts
         return text_evidence.TextScorer(texts.texts, self.labels, texts.contexts, vectors=texts.label_vectors)
 
     def rank(
@@ -260,7 +260,7 @@ class LabelTextRanker:
         if hasattr(model, "tail"):
             tail = tail_of(model.tail, options.pop("tail", None))
             options["tail"] = "none"
-        n, curve = k if tail is None else max(k, CANDIDATES), self.known.curve
+        n, curve = k if tail is None else max(k, CANDIDATES), self.label_texts.curve
         assert curve is not None
         learned = denying(labels, self.labels, n_labels)
         first = model.probabilities(model.rank(rows, min(n, n_labels), **learned.as_given(), **options))
@@ -285,7 +285,7 @@ class Request:
 
     vectorizer: TfidfVectorizer
     vocabulary: Vocabulary
-    given: tuple[Any, Any, Any]  # X, Y and sample_weight of the model's update; texts of labels are their last rows
+    arrays: tuple[Any, Any, Any]  # X, Y and sample_weight of the model's update; texts of labels are their last rows
     options: dict[str, Any]  # of the model's update
     texts: Csr  # shape (m, d): the features of labels' texts that come
     labels: Int32  # shape (m,): whose they are

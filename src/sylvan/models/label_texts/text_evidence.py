@@ -67,7 +67,7 @@ class WordContexts:
         return _unit(_largest(sp.csr_matrix(words @ self.means.to_scipy()), PER_TEXT))
 
     def without(self, words: Array) -> WordContexts:
-        """Without what is known of some words."""
+        """Without the contexts of some words."""
         left = np.flatnonzero(~np.isin(self.words, words))
         return WordContexts(self.words[left], take_rows(self.means, left))
 

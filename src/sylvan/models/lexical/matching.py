@@ -1,4 +1,4 @@
-"""Labels that are found in texts: what is known of them, what training rows teach, and how they are scored."""
+"""Labels that are found in texts: features of the matches, training on rows, and scores."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The terms of a model's labels: as it stores them, as they are looked for, and what is said of them in a text."""
+"""The terms of a model's labels: how they are stored, matched in texts and explained."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class StoredTerms:
 
     @classmethod
     def of(cls, terms: Mapping[str, LabelTerms], vocabulary: Vocabulary) -> StoredTerms:
-        """The terms of the labels of a vocabulary; what is said of other labels is left out."""
+        """The terms of the labels of a vocabulary; terms of other labels are left out."""
         texts, labels, kinds = list[str](), list[int](), list[int]()
         pairs: dict[str, list[tuple[int, int]]] = {"broader": [], "related": []}
         numbered = ((number, term) for name, term in terms.items() if (number := vocabulary.get(name)) is not None)
@@ -121,7 +121,7 @@ class StoredTerms:
         return forms
 
     def without(self, labels: Int32) -> StoredTerms:
-        """Without the texts of some labels, and without what is said of them."""
+        """Without the texts of some labels, and without their relations."""
         stays = ~np.isin(self.labels, labels)
         broader, related = (pairs[~np.isin(pairs, labels).any(axis=1)] for pairs in (self.broader, self.related))
         texts = tuple(text for text, stay in zip(self.texts, stays.tolist(), strict=True) if stay)

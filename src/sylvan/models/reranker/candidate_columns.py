@@ -205,7 +205,7 @@ class Order:
         return replace(self, facts=replace(facts, counts=counts, n_rows=n_rows), values=values, encoded=encoded)
 
     def without(self, labels: Int32) -> Order:
-        """Without what is known of some labels, whose ids stay."""
+        """With empty columns, statistics and vectors for some labels, whose ids stay."""
         values = self.values.copy()
         values[labels] = 0
         encoded = None if self.encoded is None else self.encoded.with_labels(labels)

@@ -91,7 +91,7 @@ def table_weights(
 
 
 def upper_tree(tree: LabelTree, layer: int) -> LabelTree:
-    """The tree down to ``layer``, whose nodes are now what is looked for."""
+    """The tree down to ``layer``, whose nodes take the place of labels."""
     if layer == tree.depth - 1:
         return tree
     n_nodes = tree.layer_sizes[layer]

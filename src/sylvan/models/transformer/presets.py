@@ -167,7 +167,7 @@ class TransformerMatcher(Parameterized):
             )
 
     def check_layers(self, n_layers: int) -> None:
-        """See that what is given layer by layer has as many values as layers that are trained.
+        """Check that parameters given layer by layer have as many values as there are trained layers.
 
         Raises
         ------

@@ -186,7 +186,7 @@ class TransformerTraining:
     # ---------------------------------------- which tree the encoder learns, and how rankers follow from it
 
     def encoder_tree(self, tree: LabelTree) -> LabelTree:
-        """The tree that the encoder learns, of the one that the index gives."""
+        """The tree that the encoder learns, made from the index's tree."""
         return tree
 
     def tuned_layers(self, sizes: Sequence[int]) -> list[int]:

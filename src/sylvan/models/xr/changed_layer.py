@@ -117,7 +117,7 @@ class ChangedCluster:
     rows: Int32
     multipliers: Float16
     was: Int32  # each child's number in the stored cluster, -1 for a new one
-    whole: bool  # whether the children are those of the stored cluster
+    unchanged: bool  # whether the children are those of the stored cluster
     solved: Bool
     came: Bool  # which rows weren't there
 

@@ -29,10 +29,10 @@ _MARKED = 1 << 14  # rows at a time
 KIND = "training-rows"
 
 
-class Room:
-    """The arrays that a matrix lies in, and how much of them is used. Matrices that share the room agree on the rows
-    that they share: what is used once is never written again. Of two that both go on from the same rows, the second is
-    copied to a room of its own."""
+class RowBuffer:
+    """Arrays with spare capacity that hold the rows of a matrix, and how many rows are used. Matrices may share a
+    buffer: rows that are used are never written again. When two matrices append to the same rows, the second is copied
+    to a new buffer."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -40,12 +40,12 @@ class Room:
         self._data = np.zeros(0, np.float32)
         self._n_used = -1  # rows
 
-    def __reduce__(self) -> tuple[type[Room], tuple[()]]:
-        return Room, ()  # a copy of a matrix lies elsewhere
+    def __reduce__(self) -> tuple[type[RowBuffer], tuple[()]]:
+        return RowBuffer, ()  # a copy of a matrix lies elsewhere
 
-    def stacked(self, above: Csr, below: Csr) -> tuple[Csr, Room]:
-        """The rows of one matrix and, below them, those of another of as many columns; and the room that they are in,
-        which is this one if ``above`` is all that it holds."""
+    def stacked(self, above: Csr, below: Csr) -> tuple[Csr, RowBuffer]:
+        """The rows of ``above`` followed by those of ``below``, which has as many columns; and the buffer that holds
+        them, which is this one if ``above`` is all that it holds and the new rows fit."""
         n_above, n_rows, nnz = above.shape[0], above.shape[0] + below.shape[0], above.nnz + below.nnz
         if n_above == n_rows:
             return above, self
@@ -54,16 +54,16 @@ class Room:
             fits = fits and n_rows < len(self._indptr) and nnz <= len(self._data)
             if fits:  # from here on these rows are nobody else's
                 self._n_used = n_rows
-        room = self
-        if not fits:  # a copy, with room for some more
-            room = Room()
-            room._indptr, room._n_used = np.empty(int(SPARE * n_rows) + 1, np.int64), n_rows
-            room._indices, room._data = np.empty(int(SPARE * nnz), np.int32), np.empty(int(SPARE * nnz), np.float32)
-            room._indptr[: len(above.indptr)] = above.indptr
-            room._indices[: above.nnz], room._data[: above.nnz] = above.indices, above.data
-        room._indptr[n_above + 1 : n_rows + 1] = below.indptr[1:] + above.indptr[-1]
-        room._indices[above.nnz : nnz], room._data[above.nnz : nnz] = below.indices, below.data
-        return Csr(room._indptr[: n_rows + 1], room._indices[:nnz], room._data[:nnz], (n_rows, above.shape[1])), room
+        buffer = self if fits else RowBuffer()
+        if not fits:  # a copy, with spare capacity
+            buffer._indptr, buffer._n_used = np.empty(int(SPARE * n_rows) + 1, np.int64), n_rows
+            buffer._indices, buffer._data = np.empty(int(SPARE * nnz), np.int32), np.empty(int(SPARE * nnz), np.float32)
+            buffer._indptr[: len(above.indptr)] = above.indptr
+            buffer._indices[: above.nnz], buffer._data[: above.nnz] = above.indices, above.data
+        buffer._indptr[n_above + 1 : n_rows + 1] = below.indptr[1:] + above.indptr[-1]
+        buffer._indices[above.nnz : nnz], buffer._data[above.nnz : nnz] = below.indices, below.data
+        arrays = buffer._indptr[: n_rows + 1], buffer._indices[:nnz], buffer._data[:nnz]
+        return Csr(*arrays, (n_rows, above.shape[1])), buffer
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,7 +120,7 @@ class TrainingRows:
     held_out: HeldOut | None = None
     # shape (n,), or None: the squared length of each row, where an update has asked for it
     norms: Float32 | None = None
-    room: Room = field(default_factory=Room)  # where features lie, once an update has put others behind them
+    buffer: RowBuffer = field(default_factory=RowBuffer)  # holds the features once an update has appended rows
     unread: str = ""  # the folder that arrays were loaded from which `verify` hasn't read yet
 
     def with_columns(self, n_features: int) -> TrainingRows:

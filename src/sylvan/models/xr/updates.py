@@ -22,7 +22,7 @@ from sylvan.models.label_changes import merged_labels
 from sylvan.models.xr.changed_layer import ChangedCluster, ChangedLayer, Grown, RowsNow
 from sylvan.models.xr.fitted import FittedTrees, search_of
 from sylvan.models.xr.params import Scale, tree_training
-from sylvan.models.xr.training_rows import HeldOut, Room, TrainingRows
+from sylvan.models.xr.training_rows import HeldOut, RowBuffer, TrainingRows
 from sylvan.ranking.calibrate import DEPTH, Calibrator
 from sylvan.ranking.linear import LayerProblem, block_jobs, squared_norms
 from sylvan.ranking.solution import LayerSolution, SolvedBlock, column_sums
@@ -82,7 +82,7 @@ def _with_changes(
     """With other rows and labels; labels that became others stay, without rows."""
     before, run = _rows_of(fitted), Runner(model.n_jobs)
     held_out = _held_out(model, fitted, changes)
-    rows, ids, room = _rows_now(changes, before)
+    rows, ids, buffer = _rows_now(changes, before)
     results = [
         TreeUpdate(model, fitted, number, changes, rows, precise, run).finish() for number in range(len(fitted.rankers))
     ]
@@ -90,7 +90,7 @@ def _with_changes(
         calibrator = held_out.calibrator(model.calibration)
     rows_after = TrainingRows(
         rows.features, rows.labels, rows.weight, ids, before.next_id + changes.features.shape[0], before.length,
-        [solutions for _, solutions in results], held_out, rows.norms, room,
+        [solutions for _, solutions in results], held_out, rows.norms, buffer,
     )  # fmt: skip
     counts = np.bincount(rows.labels.indices, minlength=changes.n_labels).astype(np.int64)
     fitted = replace(fitted, rankers=[ranker for ranker, _ in results], rows=rows_after)
@@ -153,7 +153,7 @@ def rows_again(model: Any, fitted: FittedTrees, features: Csr, labels: Csr) -> T
     return TrainingRows(features, labels, None, np.arange(n_rows), n_rows, length, solutions)
 
 
-def _rows_now(changes: Changes, before: TrainingRows) -> tuple[RowsNow, Int64, Room]:
+def _rows_now(changes: Changes, before: TrainingRows) -> tuple[RowsNow, Int64, RowBuffer]:
     """All rows as they are to be, their ids, and where their features lie."""
     n_before, n_new = len(before.ids), changes.features.shape[0]
     left = np.delete(np.arange(n_before), changes.forgotten)
@@ -173,18 +173,18 @@ def _rows_now(changes: Changes, before: TrainingRows) -> tuple[RowsNow, Int64, R
     if len(relabelled) and ((merged.data != 1).any() or (new_labels.data != 1).any()):
         was[relabelled] = -1  # their costs change in all layers: as if they were others
         relabelled = relabelled[:0]
-    features, room = before.room.stacked(old_features, changes.features)
+    features, buffer = before.buffer.stacked(old_features, changes.features)
     rows = RowsNow(
         features, stacked(merged, new_labels), norms, weight, was, n_before,
         relabelled.astype(np.int32), take_rows(old_labels, relabelled),
     )  # fmt: skip
     if not rows.labels.nnz:
         raise DataError("No row with a label would be left: there is nothing to learn.")
-    return rows, np.concatenate((before.ids[left], before.next_id + np.arange(n_new))), room
+    return rows, np.concatenate((before.ids[left], before.next_id + np.arange(n_new))), buffer
 
 
 class TreeUpdate:
-    """The update of one tree: what is the same for all its layers."""
+    """The update of one tree: the data that all its layers share."""
 
     def __init__(
         self, model: Any, fitted: FittedTrees, number: int, changes: Changes, rows: RowsNow, precise: bool | None,
@@ -358,7 +358,7 @@ def _laid_out(
     changed = {
         cluster.number: _joined(cluster, before.sound_cluster(cluster.came_from), new.get(cluster.number))
         for cluster in clusters
-        if cluster.number in new or not cluster.whole
+        if cluster.number in new or not cluster.unchanged
     }
     codebook = before.codebook if before.weight_dtype == "uint8" else None
     if codebook is not None:
