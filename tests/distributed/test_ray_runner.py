@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from kit.bits import same_bits
 from ray_work import dies, dies_once, slow, squared, wrong
 
 import sylvan
@@ -25,19 +26,6 @@ def matrices() -> tuple[Any, Any]:
     train, _ = data.load_sample()
     model = TextModel().fit(train.texts[:700], train.labels[:700])
     return model.vectorizer.transform(train.texts[:700]), model.vocabulary_.encode(train.labels[:700])
-
-
-def same_bits(one: Any, other: Any) -> None:
-    first, second = one.to_state(), other.to_state()
-
-    def compare(a: Any, b: Any) -> None:
-        assert a.arrays.keys() == b.arrays.keys() and a.parts.keys() == b.parts.keys()
-        for name, array in a.arrays.items():
-            assert array.tobytes() == b.arrays[name].tobytes(), name
-        for name, part in a.parts.items():
-            compare(part, b.parts[name])
-
-    compare(first, second)
 
 
 @pytest.mark.parametrize(

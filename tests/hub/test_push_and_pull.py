@@ -13,6 +13,7 @@ import pytest
 import yaml
 from hub_models import LABELS, TEXTS
 from hub_server import READER, WRITER, Hub
+from kit.bits import same_bits
 
 import sylvan
 from sylvan import TextModel, TfidfVectorizer, XRLinear, store
@@ -28,12 +29,6 @@ def metadata(files: dict[str, bytes]) -> dict[str, object]:
     return found
 
 
-def same(one: object, two: object) -> None:
-    a, b = (model.rank(TEXTS[:6], k=3) for model in (one, two))  # type: ignore[attr-defined]
-    np.testing.assert_array_equal(a.labels, b.labels)
-    np.testing.assert_array_equal(a.scores, b.scores)
-
-
 def test_there_and_back(hub: Hub, saved: str, tmp_path: Path) -> None:
     pushed = push(saved, NAME, license="apache-2.0", message="First")
     assert isinstance(pushed, Pushed) and pushed.repository == NAME
@@ -44,10 +39,10 @@ def test_there_and_back(hub: Hub, saved: str, tmp_path: Path) -> None:
     assert all(files[name] == Path(saved, name).read_bytes() for name in wanted - {"README.md", ".gitattributes"})
     assert hub.asked("PUT /lfs/") and hub.asked("POST /lfs/verify"), "large files go by git-lfs"
     for mmap in (True, False):
-        same(sylvan.from_pretrained(NAME, mmap=mmap), sylvan.load(saved))
+        same_bits(sylvan.from_pretrained(NAME, mmap=mmap), sylvan.load(saved))
     folder = pull(NAME, tmp_path / "books")
     assert folder == str(tmp_path / "books")
-    same(sylvan.load(folder), sylvan.load(saved))
+    same_bits(sylvan.load(folder), sylvan.load(saved))
     assert not any(Path(folder, name).is_symlink() for name in os.listdir(folder))
     assert store.load(folder).meta["pulled"] == {"repository": NAME, "revision": pushed.revision}
 
@@ -102,9 +97,9 @@ def test_a_new_model_takes_the_place_of_the_old_one(hub: Hub, saved: str) -> Non
     after = hub.files(NAME)
     assert {"figure.png", "data/words.npy", ".gitattributes"} <= set(after), "files that aren't Sylvan's stay"
     assert not {name for name in before if re.search(r"[0-9a-f]{8}\.npy", name)} & set(after)
-    same(sylvan.from_pretrained(NAME), other)
-    same(sylvan.from_pretrained(NAME, revision=first), sylvan.load(saved))
-    same(sylvan.from_pretrained(f"hf://{NAME}@{second}"), other)
+    same_bits(sylvan.from_pretrained(NAME), other)
+    same_bits(sylvan.from_pretrained(NAME, revision=first), sylvan.load(saved))
+    same_bits(sylvan.from_pretrained(f"hf://{NAME}@{second}"), other)
     assert push_again(hub, other) == second, "the same model again is no commit"
 
 
@@ -214,7 +209,7 @@ def test_offline_from_the_cache(hub: Hub, saved: str, monkeypatch: pytest.Monkey
     asked = len(hub.requests)
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
     for source in (NAME, f"{NAME}@{first}"):
-        same(sylvan.from_pretrained(source), sylvan.load(saved))
+        same_bits(sylvan.from_pretrained(source), sylvan.load(saved))
     assert len(hub.requests) == asked
     for source in ("someone/else", f"{NAME}@{'0' * 40}"):
         with pytest.raises(HubError, match=r"isn't complete in the cache, and .* \(HF_HUB_OFFLINE is set\)\."):
@@ -231,7 +226,7 @@ def test_a_hub_that_nobody_reaches(hub: Hub, saved: str, monkeypatch: pytest.Mon
     push(saved, NAME)
     sylvan.from_pretrained(NAME)
     monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", "http://127.0.0.1:9")  # where nobody listens
-    same(sylvan.from_pretrained(NAME), sylvan.load(saved))
+    same_bits(sylvan.from_pretrained(NAME), sylvan.load(saved))
     with pytest.raises(HubError, match=r"isn't complete in the cache, and .* can't be reached \(.*refused\)"):
         sylvan.from_pretrained("someone/else")
 

@@ -13,11 +13,12 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from child_processes import start
+from kit.bits import same_bits
 from tuned_rows import Clock, corpus  # type: ignore[import-not-found]
 from waiting import PATIENCE
 
 import sylvan
-from sylvan import TfidfVectorizer, XRLinear, metrics, store
+from sylvan import TfidfVectorizer, XRLinear, metrics
 from sylvan.arrays import validate
 from sylvan.arrays.topk import TopK
 from sylvan.errors import DataError, ModelError, ParameterError, TuningError
@@ -38,11 +39,6 @@ def rows() -> tuple[list[str], list[list[str]]]:
 
 def tuned(rows: Any, **options: Any) -> sylvan.TuneResult:
     return sylvan.tune(*rows, **{"max_trials": 6, "n_jobs": 1, **options})
-
-
-def files_of(model: Any, folder: Path) -> dict[str, bytes]:
-    store.save(folder, model.to_state())
-    return {path.name.rsplit(".", 2)[0]: path.read_bytes() for path in folder.rglob("*.npy")}
 
 
 @pytest.fixture(scope="module")
@@ -68,11 +64,11 @@ def test_the_model_is_trained_on_all_rows(rows: Any, result: sylvan.TuneResult) 
     assert np.mean(right) > 0.9
 
 
-def test_the_same_bits_for_a_number_of_trials(rows: Any, result: sylvan.TuneResult, tmp_path: Path) -> None:
+def test_the_same_bits_for_a_number_of_trials(rows: Any, result: sylvan.TuneResult) -> None:
     again = tuned(rows, n_jobs=2, max_trials=11)
     assert [trial.score for trial in again.trials] == [trial.score for trial in result.trials]
     assert again.to_toml() == result.to_toml()
-    assert files_of(again.model, tmp_path / "a") == files_of(result.model, tmp_path / "b")
+    same_bits(again.model, result.model)
     other = tuned(rows, seed=1, max_trials=1)
     assert "seed = 1" in other.to_toml()
 
