@@ -95,7 +95,7 @@ def test_continuous_integration_leaves_nothing_out() -> None:
         commands += [line for line in lines if re.search(r"(^|&& |-m )pytest ", line)]
         both = [
             'pytest -m release tests/distributed >"$work/ray.log" 2>&1 &',
-            "pytest -m release --ignore tests/distributed",
+            "pytest -n 2 -m release --ignore tests/distributed",
         ]
         assert [line for line in commands if "-m release" in line] == both  # what the README's command leaves out
         commands = [line for line in commands if line not in both]
