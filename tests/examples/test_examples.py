@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
+import runpy
 from pathlib import Path
 
 import pytest
-from child_processes import python
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 # What each prints, and the least per cent that it may be; they come to 95, 99, 63 and 45.
@@ -31,11 +31,12 @@ def test_no_example_is_forgotten() -> None:
 
 
 @pytest.mark.parametrize("name", SAYS)
-def test_example(name: str, tmp_path: Path) -> None:
-    done = python(EXAMPLES / name, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+def test_example(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(tmp_path)
+    runpy.run_path(str(EXAMPLES / name), run_name="__main__")
+    said = capfd.readouterr()
     pattern, least = SAYS[name]
-    found = re.search(pattern, done.stdout)
-    assert found is not None and float(found[1]) >= least, done.stdout
-    assert done.stderr == ""
+    found = re.search(pattern, said.out)
+    assert found is not None and float(found[1]) >= least, said.out
+    assert said.err == ""
     assert list(tmp_path.iterdir()) == []

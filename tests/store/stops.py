@@ -38,12 +38,12 @@ def before_lines(act: Callable[[Stop], None], passed_over: str = "") -> Iterator
 
 
 def stops_of(work: Callable[[], object], passed_over: str = "") -> list[Stop]:
-    """Every line that some work runs through, by doing it: its first two times, and its last."""
+    """Every line that some work runs through, by doing it: its first time, and its last."""
     found: list[Stop] = []
     with before_lines(found.append, passed_over):
         work()
     last = dict(found)
-    return [(line, time) for line, time in found if time <= 2 or time == last[line]]
+    return [(line, time) for line, time in found if time in (1, last[line])]
 
 
 def interrupted(work: Callable[[], object], stop: Stop, passed_over: str = "") -> bool:

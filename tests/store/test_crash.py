@@ -370,13 +370,21 @@ def test_readers_never_see_a_mixture(tmp_path: Path) -> None:
 
 def test_several_processes_save_the_first_model(tmp_path: Path) -> None:
     """Whoever comes second finds a folder that was not there when it looked."""
-    for attempt in range(15):
-        folder = tmp_path / str(attempt)
-        children = [forked(partial(store.save, folder, example(seed))) for seed in (1, 2, 3)]
+    for attempt in range(5):
+        folder, (begun, begin) = tmp_path / str(attempt), os.pipe()
+
+        def save_when_begun(seed: int, folder: Path = folder, begun: int = begun) -> None:
+            assert os.read(begun, 1)
+            store.save(folder, example(seed))
+
+        children = [forked(partial(save_when_begun, seed)) for seed in (1, 2, 3)]
+        os.write(begin, b"123")
         assert [exit_code(child) for child in children] == [0, 0, 0]
+        for end_of_pipe in (begun, begin):
+            os.close(end_of_pipe)
         assert which(folder) in (1, 2, 3)
         assert len(os.listdir(folder)) == ENTRIES
-    assert sorted(os.listdir(tmp_path)) == sorted(map(str, range(15)))
+    assert sorted(os.listdir(tmp_path)) == sorted(map(str, range(5)))
 
 
 def test_a_mapped_model_is_saved_over_itself(tmp_path: Path) -> None:
