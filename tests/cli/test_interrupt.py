@@ -131,7 +131,7 @@ def test_progress_is_drawn_on_a_terminal_alone(tmp_path: Path) -> None:
     import struct
     import termios
 
-    some = books(tmp_path / "train.jsonl", 1_500)
+    some = books(tmp_path / "train.jsonl", 4_000)  # a bar is drawn of what takes longer than a second
 
     def errors(*more: str) -> bytes:
         outer, inner = pty.openpty()

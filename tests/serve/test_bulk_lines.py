@@ -153,7 +153,7 @@ def test_the_event_loop_stays_free_while_rankings_run(server, first):
     Soon, too: but how long it takes is compared with the rankings, as both take longer on a busy machine.
     """
     long = json.dumps(
-        {"texts": [" ".join(first.texts[at : at + 40]) for at in range(100)], "k": 200, "beam": 100}
+        {"texts": [" ".join(first.texts[at : at + 300]) for at in range(100)], "k": 200, "beam": 100}
     ).encode()
     over = threading.Event()
     ranked: list[float] = []  # seconds
@@ -188,7 +188,7 @@ def test_the_event_loop_stays_free_while_rankings_run(server, first):
     over.set()
     for thread in threads:
         thread.join()
-    assert not errors
+    assert not errors, errors[:1]
     assert len(times) > 2 * len(ranked), (len(times), len(ranked))
     assert median(times) < median(ranked) / 4, sorted(times)[:: max(1, len(times) // 10)]
 

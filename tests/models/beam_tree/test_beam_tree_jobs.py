@@ -86,9 +86,9 @@ class Beside(Runner):
 def test_higher_rates_than_one_that_fails_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
     tried, ran = training._tried, []
 
-    def failing(trials: Any, training: Any, n_passes: int, shown: Any) -> Any:
+    def failing(trials: Any, training: Any, n_passes: int, rows: Any) -> Any:
         ran.append(training.learning_rate)
-        marks = tried(trials, training, n_passes, shown)
+        marks = tried(trials, training, n_passes, rows)
         if training.optimizer == "averaged_sgd" and n_passes == 1 and len(set(ran)) % 3 == 2:
             return np.full((1, 2), np.nan)  # of the second rate alone
         return marks
