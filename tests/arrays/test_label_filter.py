@@ -58,6 +58,18 @@ def test_denied_wins(yes: Any, no: Any) -> None:
     assert masks(yes, no) == (allowed & ~denied).tolist()
 
 
+@pytest.mark.parametrize(("yes", "no"), [([0, 2], None), (None, [0, 2]), (MASK, None), (None, MASK), (MASK, [2])])
+@pytest.mark.parametrize("rows", [(0, 3), (1, 3)])
+def test_labels_that_may_be_answered_are_those_of_the_mask(yes: Any, no: Any, rows: tuple[int, int]) -> None:
+    """Asked for some rows, which are counted from the first of them."""
+    labels = np.array([3, 0, -1, 2, 1, 0, 2, 3], np.int32)
+    of_row = np.arange(len(labels)) % (rows[1] - rows[0])
+    label_filter = LabelFilter.of(yes, no, n_rows=3, n_labels=4)
+    assert label_filter is not None
+    expected = [label >= 0 and masks(yes, no)[rows[0] + row][label] for row, label in zip(of_row, labels, strict=True)]
+    assert label_filter.opens(labels, of_row, rows).tolist() == expected
+
+
 def test_nothing_given_is_no_filter_and_nothing_allowed_is_one() -> None:
     assert LabelFilter.of(None, None, n_rows=3, n_labels=4) is None
     assert masks([]) == [[False] * 4] * 3
