@@ -346,3 +346,33 @@ def test_errors_are_value_errors_too() -> None:
     with pytest.raises(ValueError):
         validate.features("x")
     assert issubclass(DataError, SylvanError)
+
+
+@pytest.mark.parametrize("row", range(5))
+def test_a_row_with_nan_is_found_in_every_block(row: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(validate, "_VECTOR_ROWS", 2)
+    dense = np.ones((5, 3), np.float32)
+    assert validate.dense_features(dense) is dense and validate.vectors(dense, name="base") is dense
+    dense[row, 1] = np.nan
+    assert validate.dense_features(dense) is None, "features() says what is wrong"
+    with pytest.raises(DataError, match=f"base holds NaN, infinity or a value .* in row {row}\\."):
+        validate.vectors(dense, name="base")
+
+
+@settings(max_examples=40)
+@given(
+    X=hnp.arrays(
+        np.float32, hnp.array_shapes(min_dims=2, max_dims=2, max_side=6), elements=st.sampled_from([0, 0, 1, -2.5])
+    )
+)
+def test_squares_and_unit_rows_are_numpys_whatever_the_blocks(X: np.ndarray) -> None:
+    csr = validate.features(X)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sylvan.arrays.canonical._BLOCK_VALUES", 3)
+        squares = np.square(X, dtype=np.float64)
+        np.testing.assert_allclose(csr.row_squares(), squares.sum(1))
+        columns, counts = csr.column_squares()
+        np.testing.assert_allclose(columns, squares.sum(0))
+        assert counts.tolist() == (X != 0).sum(0).tolist()
+        lengths = np.sqrt(squares.sum(1, keepdims=True))
+        np.testing.assert_allclose(csr.unit_rows().to_scipy().toarray(), X / np.where(lengths, lengths, 1), rtol=1e-5)

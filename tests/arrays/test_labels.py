@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from sylvan.arrays import validate
 from sylvan.errors import DataError
+from sylvan.labels.targets import Targets
 
 DENSE = np.array([[1, 0, 1], [0, 0, 0], [0, 1, 0]], np.float32)
 
@@ -156,3 +157,13 @@ def test_weights() -> None:
 def test_other_weights_are_refused(weights: object, sentence: str) -> None:
     with pytest.raises(DataError, match=sentence):
         validate.sample_weight(weights, 3)
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [[{7: 0.5, 3: 1.0}, {3: 2.0}], [[(7, 0.5), (3, 1.0)], [(3, 2.0)]], [{7: 0.5, 3: 1.0}, [(3, 2.0)]]],
+    ids=["dicts", "pairs", "both"],
+)
+def test_numbers_with_relevances_are_names_of_classes(rows: list[object]) -> None:
+    targets = Targets.read(rows, "Y")
+    assert targets.matrix.to_scipy().toarray().tolist() == [[1.0, 0.5], [2.0, 0.0]]

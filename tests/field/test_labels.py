@@ -280,3 +280,5 @@ def test_losses_refuse_what_is_no_row_of_classes(loss: str, targets: Any, words:
         made[loss]()(queries, table, given)
     for good in ([3, 1], [[3, 1], [2, -100]], [[-100, -100], [0, 1]]):
         assert torch.isfinite(made[loss]()(queries, table, torch.tensor(good)))
+    with pytest.raises(DataError, match="name class 3 twice for one query"):  # of a sequence of queries
+        made[loss]()(queries[:, None], table, torch.tensor([[[3, 1, 3]], [[0, 1, 2]]]))

@@ -293,6 +293,21 @@ def test_manifests_that_are_none(text: bytes, fault: str) -> None:
         manifest.parse(text, "manifest.json", "0.1.0")
 
 
+@pytest.mark.parametrize("mmap", [True, False])
+def test_a_file_shorter_than_its_header_says_is_refused_though_the_manifest_agrees(mmap: bool, tmp_path: Path) -> None:
+    store.save(tmp_path / "m", example())
+    contents = store.contents(tmp_path / "m")
+    entry = contents["model"]["arrays"]["layer0.values"]
+    data = (tmp_path / "m" / entry["file"]).read_bytes()[:-4]
+    (tmp_path / "m" / entry["file"]).write_bytes(data)
+    entry.update(bytes=len(data), checksum=f"crc32:{zlib.crc32(data):08x}")
+    contents["checksum"] = manifest.checksum_of(contents)
+    (tmp_path / "m" / manifest.NAME).write_text(json.dumps(contents))
+    sizes = f"is altered: it has {len(data)} bytes, where its header needs {len(data) + 4}"
+    with pytest.raises(ModelError, match=sizes):
+        store.load(tmp_path / "m", mmap=mmap)
+
+
 def test_the_manifest_is_documented_by_what_it_holds(tmp_path: Path) -> None:
     store.save(tmp_path / "m", example())
     contents = json.loads((tmp_path / "m" / "manifest.json").read_text())
