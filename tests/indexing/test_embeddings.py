@@ -132,6 +132,7 @@ def test_spectral_solves_for_singular_vectors(shape):
 
 def test_spectral_of_almost_nothing():
     assert indexing.spectral([[0]], 4).shape == (1, 1)
+    assert indexing.spectral([[0, 1, 2]], 4).tolist() == [[0], [0], [0]], "one row tells no labels apart"
     assert indexing.spectral(validate.labels([[], []], n_labels=3), 1).shape == (3, 1)
 
 
