@@ -167,3 +167,11 @@ def test_other_weights_are_refused(weights: object, sentence: str) -> None:
 def test_numbers_with_relevances_are_names_of_classes(rows: list[object]) -> None:
     targets = Targets.read(rows, "Y")
     assert targets.matrix.to_scipy().toarray().tolist() == [[1.0, 0.5], [2.0, 0.0]]
+
+
+def test_a_very_wide_matrix_costs_the_columns_that_occur() -> None:
+    """Its columns are labels by their numbers, as long as few of them occur."""
+    wide = sp.csr_matrix(([1.0, 1.0, 1.0], ([0, 0, 1], [5, 20_000_000, 5])), shape=(2, 1 << 25))
+    targets = Targets.read(wide, "Y")
+    assert targets.matrix.shape == (2, 2) and list(targets.names) == ["5", "20000000"]
+    assert Targets.read(wide[:, : 1 << 10], "Y").matrix.shape == (2, 1 << 10)

@@ -24,11 +24,13 @@ def reference_kmeans(rows: np.ndarray, words: np.ndarray, weights: np.ndarray, n
     return words
 
 
-@pytest.mark.parametrize("weighted", [False, True])
-def test_lloyd_iterations_equal_the_reference(weighted: bool) -> None:
+@pytest.mark.parametrize("scale", [None, 1.0, 1e-5])
+def test_lloyd_iterations_equal_the_reference(scale: float | None) -> None:
+    """Weights of any size: a codeword may stand for less than one row."""
+    weighted = scale is not None
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(5000, 6))  # more than one block
-    weights = rng.uniform(0.1, 4, size=5000) if weighted else np.ones(5000)
+    weights = np.ones(5000) if scale is None else scale * rng.uniform(0.1, 4, size=5000)
     expected = reference_kmeans(rows, rows[:7], weights, 4)
     tensor = torch.from_numpy(rows).float()
     given_weights = torch.from_numpy(weights).float() if weighted else None

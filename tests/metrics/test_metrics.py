@@ -25,6 +25,13 @@ def top_of(*labels: list[int]) -> TopK:
     return TopK(ids, scores)
 
 
+def test_answers_have_one_shape() -> None:
+    ids, scores = np.zeros((2, 3), np.int32), np.zeros((2, 3), np.float32)
+    for labels, values in ((ids, scores[:, :2]), (ids[0], scores[0]), (ids, scores[0])):
+        with pytest.raises(DataError, match=r"labels and scores of one shape \(n, k\)"):
+            TopK(labels, values)
+
+
 TRUTH = [[0, 2], [], [3], [1, 2, 3]]
 TOP = top_of([2, 1, 0], [0, 1, 2], [0, 1], [3, 0, 1])
 D2, D3 = 1 / math.log2(3), 0.5
