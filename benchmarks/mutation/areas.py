@@ -50,7 +50,7 @@ _TESTS = {
     "matching/neighbors.py": "reference/test_neighbors models/test_neighbors",
     "models/irli/fitted.py": "reference/test_label_filter models/irli/test_irli_classifier",
     "ranking/boosted_trees.py": "reference/test_boosted_trees ranking/test_lightgbm_trees",
-    "ranking/calibrate.py": "reference/test_calibrate models/xr/test_calibration",
+    "ranking/calibrate.py": "reference/test_calibrate models/xr/test_calibration field/test_probabilities",
     "models/beam_tree/solver.py": f"{_CLASSES} reference/test_native_and_torch",
     "ranking/ensemble.py": "reference/test_combine_rankings models/ensembles/test_ensemble",
     "models/xr/estimate.py": "models/xr/test_plan",
@@ -71,6 +71,8 @@ _TESTS = {
     "sampling/losses/sampled_softmax.py": f"reference/test_softmax_losses {_LOSSES}/test_sampled_softmax "
     f"{_LOSSES}/test_head_and_tail {_LOSSES}/test_noise_losses {_LOSSES}/test_compiled_losses "
     f"{_LOSSES}/test_every_loss {_LOSSES}/test_consistency {_LOSSES}/test_wrong_inputs {_LOSSES}/test_full_softmax",
+    "sampling/losses/loss.py": f"{_LOSSES}/test_every_loss reference/test_softmax_losses {_LOSSES}/test_wrong_inputs "
+    "field/test_labels",
     "sampling/losses/*": f"{_LOSSES}/test_logits {_LOSSES}/test_every_loss reference/test_softmax_losses "
     f"{_LOSSES}/test_sampled_softmax {_LOSSES}/test_head_and_tail {_LOSSES}/test_noise_losses {_LOSSES}/test_cane "
     f"{_LOSSES}/test_wrong_inputs {_LOSSES}/test_compiled_losses",
@@ -87,6 +89,7 @@ _TESTS = {
     "store/*": "store/* hub/test_strangers_models",
     "arrays/frames.py": "arrays/test_frames arrays/test_tensors models/test_models_of_frames field/test_labels",
     "arrays/label_filter.py": "arrays/test_label_filter reference/test_label_filter",
+    "arrays/topk.py": "arrays/* metrics/test_metrics models/test_models_of_frames",
     "arrays/canonical.py": "arrays/* data/test_row_parts data/test_parts_properties reference/test_neighbors",
     "arrays/*": "arrays/* field/test_labels metrics/test_metrics",
     "labels/*": "labels/* arrays/test_labels field/test_labels data/test_vocabulary models/test_label_encoder",

@@ -225,3 +225,8 @@ def test_faults(names, parents, words):
 def test_depth_out_of_range():
     with pytest.raises(ParameterError, match=r"'max_depth' parameter must be an int in \[1, 64\] or None. Got 0"):
         LabelTree.from_taxonomy(["a"], {}, max_depth=0)
+
+
+def test_seeds_are_of_63_bits() -> None:
+    with pytest.raises(ParameterError, match="'seed'"):
+        class_tree(np.eye(4), branching=2, seed=2**63)

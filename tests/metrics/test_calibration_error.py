@@ -101,3 +101,8 @@ def test_thresholds_that_cannot_be_fitted() -> None:
         metrics.fit_thresholds(Y, top, min_positives=0)
     with pytest.raises(DataError, match="no probabilities to fit thresholds to"):
         metrics.fit_thresholds(Y, sp.csr_matrix(Y.shape, dtype=np.float32))
+
+
+def test_the_error_of_one_answer_is_its_distance_from_the_truth() -> None:
+    top = TopK(np.array([[1]], np.int32), np.array([[0.25]], np.float32))
+    assert metrics.reliability([[0]], top, 1).error == metrics.calibration_error([[0]], top, 1)[1] == 0.25

@@ -7,8 +7,8 @@ import math
 import pytest
 import torch
 
-from sylvan.errors import ParameterError
-from sylvan.sampling import LogUniform, Softmax, Unigram
+from sylvan.errors import DataError, ParameterError
+from sylvan.sampling import LogUniform, Softmax, Unigram, Uniform
 
 QUERIES = torch.zeros(1, 4)
 
@@ -66,3 +66,8 @@ def test_softmax_keeps_what_it_saw() -> None:
     before = sampler.log_prob(torch.ones(1, 4), torch.arange(20))
     table.mul_(-3)
     assert torch.equal(before, sampler.log_prob(torch.ones(1, 4), torch.arange(20)))
+
+
+def test_log_prob_takes_no_number_alone() -> None:
+    with pytest.raises(DataError, match=r"ids given to Uniform\.log_prob"):
+        Uniform(7).log_prob(torch.zeros(2, 3), torch.tensor(3))
