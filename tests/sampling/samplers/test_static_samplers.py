@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from sylvan.errors import DataError, ParameterError
-from sylvan.sampling import LogUniform, Softmax, Unigram, Uniform
+from sylvan.sampling import LogUniform, Softmax, Uniform, Unigram
 
 QUERIES = torch.zeros(1, 4)
 
