@@ -1,1 +1,1 @@
-"""What tests of several rooms share: data whose answer is known, bits of whatever is compared, small models."""
+"""What tests of several rooms share: data whose answer is known, bits of whatever is compared, weights as a matrix."""

@@ -77,10 +77,10 @@ def test_features_that_do_not_rise_are_refused(tmp_path: Path, model: NeighborRa
 
 def test_texts_of_the_sample() -> None:
     train, test = data.load_sample()
-    tagger = TextModel(model=NeighborRanker()).fit(train.texts[:2000], train.labels[:2000])
-    top = tagger.rank(test.texts[:200], k=5)
-    truth = tagger.vocabulary_.encode(test.labels[:200], unknown="ignore")
-    assert metrics.precision(truth, top, at=1)[1] > 0.25
+    tagger = TextModel(model=NeighborRanker()).fit(train.texts, train.labels)
+    top = tagger.rank(test.texts[:500], k=5)
+    truth = tagger.vocabulary_.encode(test.labels[:500], unknown="ignore")
+    assert metrics.precision(truth, top, at=1)[1] > 0.3
     assert top.names[0]
 
 

@@ -33,8 +33,12 @@ def training_set(n: int = 150, n_labels: int = 40, seed: int = 0) -> tuple[sp.cs
 
 def outcome(model: XRLinear) -> Any:
     """The arrays that a saved model would have, and what its manifest would say but for the number of threads."""
+
+    def said(state: Any) -> Any:
+        return {**state.params, "n_jobs": None}, state.meta, {name: said(part) for name, part in state.parts.items()}
+
     state = model.to_state()
-    return bits(state), repr(({**state.params, "n_jobs": None}, state.meta))
+    return bits(state), repr(said(state))
 
 
 def killed(work: Callable[[], object]) -> bool:

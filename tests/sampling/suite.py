@@ -146,7 +146,8 @@ def chi_square(ids: Tensor, log_prob: Tensor) -> float:
     """The p-value that draws came from a distribution; cells expected fewer than five times are pooled.
 
     A class that can't be drawn and was makes it 0. From 40,000 draws of 60 classes, a distribution that is off by a
-    twentieth of each probability has a p-value below 1e-4 in 99 of 100 cases, and one that is right in 1 of 10,000.
+    twentieth of each probability has a p-value below 1e-4 in 99 of 100 cases, from 150,000 one that is off by three
+    hundredths; one that is right in 1 of 10,000.
     """
     seen = torch.bincount(ids.reshape(-1), minlength=len(log_prob)).double()
     probability = log_prob.double().exp()

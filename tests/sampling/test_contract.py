@@ -15,6 +15,7 @@ from sylvan.errors import DataError, NotFittedError, ParameterError
 from sylvan.sampling import Draw, StaleSamplerWarning
 
 pytestmark = pytest.mark.usefixtures("torch_threads")
+DRAWS = 150_000  # by which chi_square sees what is off by three hundredths
 
 
 @pytest.fixture(params=CASES, ids=lambda case: case.title)
@@ -75,15 +76,14 @@ def test_log_prob_sums_to_one_and_shared_is_its_mean(case: Case) -> None:
 
 
 def test_frequencies_of_draws_follow_log_prob(case: Case) -> None:
-    """Of 29 cases with three tests each, one in a hundred changes of the draws would be a false alarm."""
-    sampler, queries = case.ready(), case.queries(2)
-    ids, log_prob = sampler.sample(queries, 40_000).ids, sampler.log_prob(queries, all_ids(case))
-    for query in range(2):
+    """Of 29 cases with five tests each, one or two in a hundred changes of the draws would be a false alarm."""
+    sampler, queries = case.ready(), case.queries(4)
+    ids, log_prob = sampler.sample(queries, DRAWS).ids, sampler.log_prob(queries, all_ids(case))
+    for query in range(4):
         assert chi_square(ids[query], log_prob[query]) > 1e-4
-    p, other = log_prob.exp()
-    if ((p - other) ** 2 / other).sum() > 0.05**2:  # the test can fail: these aren't the draws of another query
+    if sampler.adaptive:  # the test can fail: these aren't the draws of another query
         assert chi_square(ids[0], log_prob[1]) < 1e-4
-    shared = sampler.sample(queries, 40_000, shared=True).ids
+    shared = sampler.sample(queries, DRAWS, shared=True).ids
     assert chi_square(shared, sampler.shared_log_prob(queries, all_ids(case))) > 1e-4
 
 
@@ -335,9 +335,9 @@ def test_wrong_kinds_of_things_are_told(case: Case) -> None:
 def test_the_chi_square_test_can_fail() -> None:
     log_prob = torch.log_softmax(normal(60), 0)
     torch.manual_seed(0)
-    ids = torch.multinomial(log_prob.exp(), 40_000, replacement=True)
+    ids = torch.multinomial(log_prob.exp(), DRAWS, replacement=True)
     assert chi_square(ids, log_prob) > 1e-4
-    assert chi_square(ids, torch.log_softmax(log_prob + 0.05 * normal(60, seed=3), 0)) < 1e-4
+    assert chi_square(ids, torch.log_softmax(log_prob + 0.03 * normal(60, seed=3), 0)) < 1e-4
     impossible = log_prob.clone()
     impossible[ids[0]] = float("-inf")
     assert chi_square(ids, impossible) == 0

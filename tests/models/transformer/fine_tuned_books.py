@@ -42,8 +42,8 @@ class Set:
 
 
 @cache
-def books() -> Set:
-    found = Set(900, 200)
+def books(n: int = 900, n_test: int = 200) -> Set:
+    found = Set(n, n_test)
     assert found.tree.depth == 3, found.tree
     return found
 

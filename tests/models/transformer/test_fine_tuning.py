@@ -31,9 +31,9 @@ from sylvan.models.transformer.presets import TransformerMatcher
 from sylvan.neural import BagTextEncoder, Engine, embed
 
 
-def precision(encoder: BagTextEncoder, k: int = 1) -> float:
+def precision(encoder: BagTextEncoder, k: int = 1, given: Set | None = None) -> float:
     """P@k of linear rankers on the embeddings alone."""
-    given = books()
+    given = books() if given is None else given
     model = XRLinear(tree=given.tree, n_jobs=1).fit(embed(encoder, given.texts, normalize=True), given.Y.to_scipy())
     top = model.rank(embed(encoder, given.test_texts, normalize=True), k)
     return float(metrics.precision(given.test_Y, top, [k])[k])
@@ -172,7 +172,7 @@ def test_the_matcher_alone_finds_more_positives_with_a_wider_beam() -> None:
 @cache
 def learned() -> tuple[BagTextEncoder, FineTuned]:
     encoder = bag()
-    return encoder, tuned(encoder, [0, 1, 2], matcher=replace(QUICK, epochs=3, holdout=100))
+    return encoder, tuned(encoder, [0, 1, 2], books(2000, 400), replace(QUICK, epochs=4, holdout=100))
 
 
 def test_the_loss_falls_in_every_layer() -> None:
@@ -182,22 +182,24 @@ def test_the_loss_falls_in_every_layer() -> None:
 
 
 def test_the_trained_matcher_beats_the_untrained() -> None:
-    assert precision(learned()[0]) > precision(bag()) + 0.05
+    given = books(2000, 400)
+    assert precision(learned()[0], given=given) > precision(bag(), given=given) + 0.1
 
 
 def test_training_makes_the_matcher_find_more_by_itself() -> None:
-    untrained = tuned(bag(), [2], matcher=replace(QUICK, max_steps=1)).history()[0]["coverage"]
+    untrained = tuned(bag(), [2], books(2000, 400), replace(QUICK, max_steps=1)).history()[0]["coverage"]
     assert learned()[1].history()[2]["coverage"] > untrained + 0.2
 
 
 def test_several_resolutions_beat_one_at_equal_steps() -> None:
     """Coarse layers are learned in a few steps, and lead the finer ones to candidates that are hard to distinguish."""
-    found = []
-    for layers, max_steps in (([0, 1, 2], 40), ([2], 120)):
-        encoder = bag()
-        tuned(encoder, layers, matcher=replace(QUICK, epochs=100, max_steps=max_steps, evaluations=1))
-        found.append(precision(encoder))
-    assert found[0] > found[1] + 0.02
+    several, one = [], []
+    for seed in range(3):
+        for layers, max_steps, found in (([0, 1, 2], 70, several), ([2], 210, one)):
+            encoder = bag(seed)
+            tuned(encoder, layers, matcher=replace(QUICK, epochs=100, max_steps=max_steps, evaluations=1), seed=seed)
+            found.append(precision(encoder))
+    assert min(several) > max(one) + 0.02, (several, one)
 
 
 def test_costs_change_what_is_learned() -> None:
@@ -386,12 +388,12 @@ def test_rates_rise_and_fall_to_nothing() -> None:
 def test_precision_and_accumulation_of_an_engine() -> None:
     """Two batches of 8 make a step of 16; in half precision about the same is learned."""
     settings = replace(QUICK, batch_size=8, epochs=2)
-    found = tuned(bag(), [0], matcher=settings, engine=Engine(device="cpu", precision="bf16", accumulate=2))
-    n_rows = len(books().texts)
+    given, engine = books(2000, 400), Engine(device="cpu", precision="bf16", accumulate=2)
+    found, n_rows = tuned(bag(), [0], given, settings, engine=engine), len(given.texts)
     assert found.history()[0]["history"]["epochs"][-1]["step"] == 2 * -(-n_rows // 16)
-    whole = tuned(bag(), [0], matcher=replace(settings, batch_size=16))
+    whole = tuned(bag(), [0], given, replace(settings, batch_size=16))
     losses = [m.history()[0]["history"]["epochs"][-1]["loss"] for m in (found, whole)]
-    assert losses[0] == pytest.approx(losses[1], rel=0.25)
+    assert losses[0] == pytest.approx(losses[1], rel=0.1)
 
 
 @pytest.mark.parametrize(

@@ -20,13 +20,13 @@ from sylvan.models.xr.params import layer_words
 
 
 def test_overlapping_clusters() -> None:
-    X, Y, *_ = books(400)
-    model = XRLinear(overlap=2, branching=8, max_leaf=40, n_jobs=1).fit(X, Y)
+    X, Y, X_test, Y_test = books()
+    model = XRLinear(overlap=2, n_jobs=2).fit(X, Y)
     assert model.tree_.n_leaves > model.tree_.n_labels == Y.shape[1]
-    top = model.rank(X, k=10)
+    top = model.rank(X_test, k=10)
     for row in top.labels:
         assert len(set(row[row >= 0])) == (row >= 0).sum()
-    assert metrics.precision(Y, top, at=(1,))[1] > 0.9
+    assert metrics.precision(Y_test, top, at=(1,))[1] > 0.35
 
 
 def shares(n_labels: int) -> np.ndarray:
