@@ -3,6 +3,7 @@ containers of these."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,12 +15,16 @@ import scipy.sparse as sp
 def bits(thing: Any) -> Any:
     """``thing`` as nested tuples and dicts of its types, shapes and bytes, to be compared by ``==``.
 
-    Of a model every array that it would save, by its name; of a folder the bytes of each file by its path.
+    Of a model all that it would save but its parameters: arrays by their names, and values; of a folder the bytes of
+    each file by its path.
     """
     if hasattr(thing, "to_state"):
         return bits(thing.to_state())
     if hasattr(thing, "arrays") and hasattr(thing, "parts"):  # a state
+        # Not IRLI's rounds, which have seconds, nor the form of the labels that fit was given.
+        values = {name: value for name, value in thing.meta.items() if name not in ("rounds", "single_label")}
         own = {name: bits(np.asarray(array)) for name, array in thing.arrays.items()}
+        own["values"] = json.dumps(values, sort_keys=True, default=repr)
         return own | {f"{name}/{path}": it for name, part in thing.parts.items() for path, it in bits(part).items()}
     if hasattr(thing, "labels") and hasattr(thing, "scores"):  # a TopK
         return bits((thing.labels, thing.scores))
