@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import os
+import contextlib
+import sqlite3
 import threading
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import torch
 
 from sylvan.errors import ParameterError
 from sylvan.neural import BagTextEncoder, Engine, TokenRows, embed
+from sylvan.neural.text import embedding
 from sylvan.neural.text.embedding import EmbeddingCache, batches
 
 TEXTS = [f"{'whale ' * (i % 7)}number {i} of the sea" for i in range(50)]
@@ -104,8 +106,9 @@ def test_two_processes_do_half_each() -> None:
 # ------------------------------------------------------------------------------------ on disk
 
 
-def shards(folder: Path) -> list[Path]:
-    return sorted(folder.rglob("*.vectors"))
+def stored(folder: Path) -> Path:
+    (path,) = folder.rglob("*.sqlite")
+    return path
 
 
 def test_vectors_are_found_again(tmp_path: Path) -> None:
@@ -122,71 +125,66 @@ def test_vectors_are_found_again(tmp_path: Path) -> None:
     assert again.n_encoded == 30
     other = encoder(seed=1)
     np.testing.assert_allclose(embed(other, TEXTS, cache=tmp_path), embed(encoder(seed=1), TEXTS), atol=1e-6)
-    assert other.n_encoded == 50 and len(list(tmp_path.iterdir())) == 2  # a folder an encoder
+    assert other.n_encoded == 50 and len(list(tmp_path.iterdir())) == 2  # a file an encoder
 
 
-def spoil_bytes(path: Path) -> None:
-    data = bytearray(path.read_bytes())
-    data[-3] ^= 1
-    path.write_bytes(bytes(data))
+def spoil_vectors(path: Path) -> None:
+    with contextlib.closing(sqlite3.connect(path)) as file, file:
+        ((vector,),) = file.execute("SELECT vector FROM vectors LIMIT 1")
+        file.execute("UPDATE vectors SET vector = ?", (vector[:-1] + bytes([vector[-1] ^ 1]),))
+
+
+def spoil_keys(path: Path) -> None:
+    with contextlib.closing(sqlite3.connect(path)) as file, file:
+        keys = [key for (key,) in file.execute("SELECT key FROM vectors")]
+        marked = [key + b"\0" for key in keys]
+        file.execute("UPDATE vectors SET key = key || x'00'")
+        file.executemany("UPDATE vectors SET key = ? WHERE key = ?", zip(keys[1:] + keys[:1], marked, strict=True))
 
 
 @pytest.mark.parametrize(
     "spoil",
     [
-        spoil_bytes,
-        lambda path: path.write_bytes(path.read_bytes()[:-4]),
+        spoil_vectors,
+        spoil_keys,
+        lambda path: path.write_bytes(path.read_bytes()[:-1000]),
+        lambda path: path.write_bytes(path.read_bytes()[:2000]),
+        lambda path: path.write_bytes(b"no database at all" * 100),
         lambda path: path.write_bytes(b""),
-        lambda path: path.rename(path.with_name(f"3-{path.name.split('-')[1]}")),
         lambda path: path.unlink(),
     ],
 )
-def test_damaged_shards_are_made_anew(spoil: Any, tmp_path: Path) -> None:
+def test_damaged_vectors_are_computed_again(spoil: Any, tmp_path: Path) -> None:
     mine = encoder()
     expected = embed(mine, TEXTS, cache=tmp_path)
-    spoil(shards(tmp_path)[0])
+    spoil(stored(tmp_path))
     mine.n_encoded = 0
     np.testing.assert_allclose(embed(mine, TEXTS, cache=tmp_path), expected, atol=1e-6)
     assert mine.n_encoded == 50
+    np.testing.assert_allclose(embed(mine, TEXTS, cache=tmp_path), expected, atol=1e-6)
+    assert mine.n_encoded < 70, "they are stored again, but for what a cut page loses once more"
 
 
-def test_a_shard_is_read_whole_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    cache = EmbeddingCache(tmp_path, {"n": 1}, 8)
-    keys = cache.keys(TokenRows.from_lists([[i] for i in range(400)]))
-    vectors = np.random.default_rng(0).random((400, 8)).astype(np.float32)
-    for start in (0, 100, 200):
-        cache.add(keys[start : start + 100], vectors[start : start + 100])
-    read: list[str] = []
-    whole = EmbeddingCache._read
-    monkeypatch.setattr(EmbeddingCache, "_read", lambda self, name: read.append(name) or whole(self, name))
-
-    def look_up(*rows: int) -> None:
-        known, found = EmbeddingCache(tmp_path, {"n": 1}, 8).find(keys[list(rows)])
-        assert known.tolist() == [row < 300 for row in rows]
-        np.testing.assert_array_equal(found, vectors[[row for row in rows if row < 300]])
-
-    look_up(350, 7)
-    assert sorted(read) == sorted(path.name for path in shards(tmp_path)) and len(read) == 3
-    for row in range(0, 400, 7):
-        look_up(row, 299 - row % 300, row, 399)
-    assert len(read) == 3
-    look_up(*range(400))
-    assert len(read) == 6, "many at once are read in one piece"
-    for path in shards(tmp_path):
-        spoil_bytes(path)
-        os.utime(path, ns=(1, 1))
-    known, found = cache.find(keys)
-    assert not known.any() and found.shape == (0, 8)
+def test_a_file_that_is_busy_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mine = encoder()
+    expected = embed(mine, TEXTS[:25], cache=tmp_path)
+    monkeypatch.setattr(embedding, "_PATIENCE", 0.01)
+    with contextlib.closing(sqlite3.connect(stored(tmp_path))) as file:
+        file.execute("BEGIN EXCLUSIVE")
+        with pytest.warns(RuntimeWarning, match=r"could not be stored in .*database is locked"):
+            np.testing.assert_allclose(embed(mine, TEXTS, cache=tmp_path)[:25], expected, atol=1e-6)
+    mine.n_encoded = 0
+    np.testing.assert_allclose(embed(mine, TEXTS[:25], cache=tmp_path), expected, atol=1e-6)
+    assert mine.n_encoded == 0
 
 
-def test_single_texts_do_not_leave_ever_more_files(tmp_path: Path) -> None:
+def test_vectors_are_stored_text_by_text(tmp_path: Path) -> None:
     mine = encoder()
     for i in range(100):
         embed(mine, [f"text {i}"], cache=tmp_path)
-    assert len(shards(tmp_path)) < 40
     mine.n_encoded = 0
     embed(mine, [f"text {i}" for i in range(100)], cache=tmp_path)
-    assert mine.n_encoded == 0
+    assert mine.n_encoded == 0 and list(tmp_path.iterdir()) == [stored(tmp_path)]
 
 
 def test_many_at_once(tmp_path: Path) -> None:
@@ -203,7 +201,7 @@ def test_many_at_once(tmp_path: Path) -> None:
                 keys = cache.keys(TokenRows.from_lists([[int(i)] for i in chosen]))
                 known, vectors = cache.find(keys)
                 np.testing.assert_array_equal(vectors, expected[chosen][known])
-                cache.add(keys[~known], expected[chosen][~known])
+                cache.add([keys[i] for i in np.flatnonzero(~known)], expected[chosen][~known])
         except BaseException as error:
             errors.append(error)
 
@@ -217,7 +215,7 @@ def test_many_at_once(tmp_path: Path) -> None:
     known, vectors = cache.find(cache.keys(TokenRows.from_lists([[i] for i in range(50)])))
     assert known.all()
     np.testing.assert_array_equal(vectors, expected)
-    assert not [name for _, _, names in os.walk(tmp_path) for name in names if name.startswith(".")]
+    assert list(tmp_path.iterdir()) == [stored(tmp_path)]
 
 
 def test_an_interrupted_embedding_keeps_what_it_had(tmp_path: Path) -> None:
@@ -239,11 +237,11 @@ def test_places_that_cannot_hold_vectors(tmp_path: Path, monkeypatch: pytest.Mon
     with pytest.raises(ParameterError, match=r"Vectors can't be stored in .*Give 'cache' a folder that can be written"):
         embed(encoder(), TEXTS, cache=tmp_path / "file")
 
-    def full(*_: Any) -> None:
-        raise OSError(28, "No space left on device")
+    def full(*_: Any, **__: Any) -> None:
+        raise sqlite3.OperationalError("database or disk is full")
 
-    monkeypatch.setattr(os, "replace", full)
-    with pytest.warns(RuntimeWarning, match=r"could not be stored in .*No space left on device"):
+    monkeypatch.setattr(sqlite3, "connect", full)
+    with pytest.warns(RuntimeWarning, match=r"could not be stored in .*database or disk is full"):
         found = embed(encoder(), TEXTS, cache=tmp_path / "full")
     np.testing.assert_allclose(found, embed(encoder(), TEXTS), atol=1e-6)
 

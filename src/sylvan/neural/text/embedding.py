@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import itertools
 import json
 import os
-import re
-import secrets
-import threading
+import sqlite3
 import warnings
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import nullcontext
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,11 +25,7 @@ from sylvan.parallel import progress, quiet
 from sylvan.runtime import Job, Runner
 
 _KEY_BYTES = 16
-_SHARD = re.compile(r"(\d+)-([0-9a-f]{8})\.vectors")
-_SMALL_SHARD = 4096  # rows
-_MOST_SMALL_SHARDS = 32
-_FEW = 16  # vectors are read one by one where they are fewer than a shard's over this
-_MOST_KEYS = 1 << 22  # that a process remembers: some 100 MB
+_PATIENCE = 60.0  # seconds to wait for another process that writes
 _STORE_EVERY = 4096  # vectors computed before they are put into the cache
 _BATCHES_OF_JOB = 8  # that other processes encode at a time: a job is sent the encoder's weights
 Places = npt.NDArray[np.int64]
@@ -38,179 +33,75 @@ _Take = Callable[[Places, npt.NDArray[np.float32]], None]
 
 
 class EmbeddingCache:
-    """The vectors that one encoder has given, by what its tokenizer made of the texts."""
+    """The vectors that one encoder has given, by what its tokenizer made of the texts: an SQLite file of the folder.
+    What can't be read of it is computed again."""
 
     def __init__(self, folder: str | os.PathLike[str], identity: Mapping[str, Any], dim: int) -> None:
         plain = json.dumps(dict(identity), sort_keys=True, default=str)
         self._salt = hashlib.blake2b(plain.encode(), digest_size=_KEY_BYTES).digest()
-        self._folder = os.path.join(os.path.expanduser(os.fspath(folder)), self._salt.hex())
         self._dim = dim
+        place = os.path.expanduser(os.fspath(folder))
+        self._path = os.path.join(place, f"{self._salt.hex()}.sqlite")
         try:
-            os.makedirs(self._folder, exist_ok=True)
+            os.makedirs(place, exist_ok=True)
         except OSError as error:
             raise ParameterError(
                 f"Vectors can't be stored in {os.fspath(folder)!r}: {error.strerror or error}. Give 'cache' a folder "
                 "that can be written."
             ) from error
 
-    def keys(self, rows: TokenRows) -> npt.NDArray[np.uint8]:
-        """The key of each text, shape (n, 16)."""
-        keys = np.empty((len(rows), _KEY_BYTES), dtype=np.uint8)
-        values = rows.values
+    def keys(self, rows: TokenRows) -> list[bytes]:
+        """The key of each text."""
+        keys = []
         ids = rows.ids.astype("<i4", copy=False)
-        for i, (start, stop) in enumerate(zip(rows.offsets[:-1].tolist(), rows.offsets[1:].tolist(), strict=True)):
+        for start, stop in itertools.pairwise(rows.offsets.tolist()):
             digest = hashlib.blake2b(ids[start:stop].tobytes(), digest_size=_KEY_BYTES, key=self._salt)
-            if values is not None:
-                digest.update(values[start:stop].astype("<f4", copy=False).tobytes())
-            keys[i] = np.frombuffer(digest.digest(), dtype=np.uint8)
+            if rows.values is not None:
+                digest.update(rows.values[start:stop].astype("<f4", copy=False).tobytes())
+            keys.append(digest.digest())
         return keys
 
-    def find(self, keys: npt.NDArray[np.uint8]) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.float32]]:
-        """Which texts are known, and their vectors."""
-        # Shape: keys (n, 16); returns (is_cached, vectors) (n,)
+    def find(self, keys: Sequence[bytes]) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.float32]]:
+        """Which of n texts are known, (n,), and the vectors of these."""
         is_cached = np.zeros(len(keys), dtype=bool)
         vectors = np.zeros((len(keys), self._dim), dtype=np.float32)
-        for name in self._shards():
-            missing = np.flatnonzero(~is_cached)
-            if not len(missing):
-                break
-            if (hits := self._look_up(name, keys[missing])) is not None:
-                hit, theirs = hits
-                is_cached[missing[hit]], vectors[missing[hit]] = True, theirs
+        with contextlib.suppress(sqlite3.Error), self._opened() as cache:
+            for place, key in enumerate(keys):
+                row = cache.execute("SELECT vector, checksum FROM vectors WHERE key = ?", (key,)).fetchone()
+                if row is not None and len(row[0]) == 4 * self._dim and _checksum(key, row[0]) == row[1]:
+                    is_cached[place], vectors[place] = True, np.frombuffer(row[0], "<f4")
         return is_cached, vectors[is_cached]
 
-    def add(self, keys: npt.NDArray[np.uint8], vectors: npt.NDArray[np.float32]) -> None:
-        """Store vectors; of a disk that is full or refuses there is a warning and nothing else."""
-        # Shapes: keys (n, 16); vectors (n, dim)
-        if not len(keys):
-            return
+    def add(self, keys: Iterable[bytes], vectors: npt.NDArray[np.float32]) -> None:
+        """Store the vectors of texts; of a disk that is full or refuses there is a warning and nothing else."""
+        stored = zip(keys, (vector.astype("<f4", copy=False).tobytes() for vector in vectors), strict=True)
+        rows = ((key, vector, _checksum(key, vector)) for key, vector in stored)
         try:
-            self._write(keys, vectors)
-            self._join_small()
-        except OSError as error:
-            warnings.warn(
-                f"Vectors could not be stored in {self._folder!r}: {error.strerror or error}.",
-                RuntimeWarning,
-                stacklevel=2,
-            )
+            with self._opened() as cache:
+                cache.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?, ?)", rows)
+        except sqlite3.Error as error:
+            warnings.warn(f"Vectors could not be stored in {self._path!r}: {error}.", RuntimeWarning, stacklevel=2)
 
-    # ------------------------------------------------------------------------------------ shards
-
-    def _shards(self) -> list[str]:
-        return sorted(name for name in os.listdir(self._folder) if _SHARD.fullmatch(name))
-
-    def _write(self, keys: npt.NDArray[np.uint8], vectors: npt.NDArray[np.float32]) -> str:
-        parts = [np.ascontiguousarray(keys), np.ascontiguousarray(vectors, dtype="<f4")]
-        checksum = 0
-        for part in parts:
-            checksum = zlib.crc32(part.data.cast("B"), checksum)
-        name = f"{len(keys)}-{checksum:08x}.vectors"
-        waiting = os.path.join(self._folder, f".{name}.{secrets.token_hex(4)}")
+    @contextlib.contextmanager
+    def _opened(self) -> Iterator[sqlite3.Connection]:
+        """The file, whose changes are written together at the end; a damaged one is removed."""
         try:
-            with open(waiting, "wb") as file:
-                for part in parts:
-                    file.write(part.data.cast("B"))
-            os.replace(waiting, os.path.join(self._folder, name))
-        finally:
-            if os.path.exists(waiting):
-                os.remove(waiting)
-        return name
-
-    def _look_up(
-        self, name: str, keys: npt.NDArray[np.uint8]
-    ) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.float32]] | None:
-        """Which keys a shard has, and their vectors; None for a damaged one. A shard is read whole and verified the
-        first time that a process looks into it. Its keys are remembered as long as the file stays as it is, so that a
-        text asked for alone costs no more than reading its vector."""
-        path = os.path.join(self._folder, name)
-        try:
-            status = os.stat(path)
-            state = (status.st_ino, status.st_size, status.st_mtime_ns)
-            with _lock:
-                entry = _indexes.get(path)
-            index = entry[1] if entry is not None and entry[0] == state else None
-            if index is not None:
-                rows = index.rows_of(keys)
-                hit, n = rows >= 0, len(index.rows)
-                if hit.sum() * _FEW < n:
-                    vectors = np.empty((int(hit.sum()), self._dim), dtype="<f4")
-                    with open(path, "rb", buffering=0) as file:
-                        for vector, row in zip(vectors, rows[hit].tolist(), strict=True):
-                            file.seek(n * _KEY_BYTES + row * vector.nbytes)
-                            if file.readinto(vector.data.cast("B")) != vector.nbytes:
-                                raise OSError("the shard has been cut")
-                    return hit, vectors
-        except OSError:
-            return None
-        shard = self._read(name)
-        if shard is None:
-            return None
-        if index is None:
-            index = _Index(shard[0])
-            with _lock:
-                _indexes.pop(path, None)
-                _indexes[path] = (state, index)
-                while len(_indexes) > 1 and sum(len(each.rows) for _, each in _indexes.values()) > _MOST_KEYS:
-                    del _indexes[next(iter(_indexes))]  # the oldest
-        rows = index.rows_of(keys)
-        return rows >= 0, shard[1][rows[rows >= 0]]
-
-    def _read(self, name: str) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.float32]] | None:
-        """Keys and vectors of a shard; None when it is damaged, of another shape or gone."""
-        parts = _SHARD.fullmatch(name)
-        assert parts is not None
-        n, checksum = int(parts[1]), int(parts[2], 16)
-        try:
-            data = np.fromfile(os.path.join(self._folder, name), dtype=np.uint8)
-        except OSError:
-            return None
-        if len(data) != n * (_KEY_BYTES + 4 * self._dim) or zlib.crc32(data.data) != checksum:
-            return None
-        keys = data[: n * _KEY_BYTES].reshape(n, _KEY_BYTES)
-        return keys, data[n * _KEY_BYTES :].view("<f4").reshape(n, self._dim)
-
-    def _join_small(self) -> None:
-        """One shard of many small ones, as single texts leave them."""
-        small = [name for name in self._shards() if int(name.split("-")[0]) < _SMALL_SHARD]
-        if len(small) <= _MOST_SMALL_SHARDS:
-            return
-        read = [shard for name in small if (shard := self._read(name)) is not None]
-        joined = ""
-        if read:
-            joined = self._write(np.concatenate([keys for keys, _ in read]), np.concatenate([each for _, each in read]))
-        for name in small:
-            if name != joined:
-                try:
-                    os.remove(os.path.join(self._folder, name))
-                except FileNotFoundError:  # another process has joined them too
-                    continue
+            with contextlib.closing(sqlite3.connect(self._path, timeout=_PATIENCE)) as cache, cache:
+                cache.execute("PRAGMA synchronous = OFF")  # what a power cut damages is computed again
+                cache.execute(
+                    "CREATE TABLE IF NOT EXISTS vectors"
+                    " (key BLOB PRIMARY KEY, vector BLOB NOT NULL, checksum INTEGER NOT NULL)"
+                )
+                yield cache
+        except sqlite3.DatabaseError as error:
+            if not isinstance(error, sqlite3.OperationalError):  # it isn't busy or full but no such file any more
+                with contextlib.suppress(OSError):
+                    os.remove(self._path)
+            raise
 
 
-class _Index:
-    """The keys of a verified shard in an order in which they are found by halving."""
-
-    def __init__(self, keys: npt.NDArray[np.uint8]) -> None:
-        numbers = _as_numbers(keys)
-        self.rows = np.argsort(numbers[:, 0], kind="stable")
-        self.numbers = numbers[self.rows]
-
-    def rows_of(self, keys: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64]:
-        """The row of each key in the shard; -1 for one that it hasn't got. Of two keys that agree in their first half,
-        which chance makes of none, the second isn't found and is computed again."""
-        wanted = _as_numbers(keys)
-        nearest = np.minimum(np.searchsorted(self.numbers[:, 0], wanted[:, 0]), len(self.numbers) - 1)
-        rows: npt.NDArray[np.int64] = np.where((self.numbers[nearest] == wanted).all(axis=1), self.rows[nearest], -1)
-        return rows
-
-
-# What this process knows of shards, by their path and the state that they were read in.
-_indexes: dict[str, tuple[tuple[int, ...], _Index]] = {}
-_lock = threading.Lock()
-
-
-def _as_numbers(keys: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint64]:
-    """Keys of 16 bytes as two numbers each."""
-    return np.ascontiguousarray(keys).view("<u8").reshape(-1, 2)
+def _checksum(key: bytes, vector: bytes) -> int:
+    return zlib.crc32(vector, zlib.crc32(key))
 
 
 def embed(
@@ -277,7 +168,7 @@ def embed(
         encoder.to(engine.device)
     waiting: list[Places] = []
     cached: EmbeddingCache | None = None
-    cached_rows, keys = np.zeros(len(share), dtype=bool), np.empty(0, np.uint8)
+    cached_rows, keys = np.zeros(len(share), dtype=bool), list[bytes]()
     if cache is not None:
         precision = "no" if engine is None else engine.precision  # vectors of one aren't those of another
         cached = EmbeddingCache(cache, {**encoder.identity(), "precision": precision}, encoder.dim_out)
@@ -288,7 +179,7 @@ def embed(
     def store(least: int) -> None:
         if cached is not None and sum(map(len, waiting)) >= least:
             places = np.concatenate(waiting)
-            cached.add(keys[places], vectors[places])
+            cached.add([keys[place] for place in places], vectors[places])
             waiting.clear()
 
     def take(places: Places, batch: npt.NDArray[np.float32]) -> None:
@@ -326,7 +217,7 @@ def _encode_here(
         with torch.inference_mode(), progress(description, sum(map(len, chosen)), "texts") as bar:
             for places in chosen:
                 batch = {name: tensor.to(device) for name, tensor in encoder.collate(rows.take(places)).items()}
-                with nullcontext() if engine is None else engine.autocast():
+                with contextlib.nullcontext() if engine is None else engine.autocast():
                     take(places, encoder(batch).float().cpu().numpy())
                 bar.update(len(places))
     finally:
