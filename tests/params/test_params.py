@@ -192,3 +192,55 @@ def test_a_subclass_may_have_a_constructor_of_its_own() -> None:
 def test_numbers_that_kernels_take_fit_their_ints(name: str) -> None:
     with pytest.raises(ParameterError, match=rf"'{name}' parameter of XRLinear must be an int in \[[01], 2147483647\]"):
         XRLinear(**{name: 2**63}).check_params()
+
+
+def test_docstrings_have_what_only_a_base_says() -> None:
+    @parameterized
+    class Wide(Parameterized):
+        """Of some width.
+
+        Parameters
+        ----------
+        width, height : int
+            Of everything.
+
+        Raises
+        ------
+        ParameterError
+            When it doesn't fit.
+        """
+
+        width: Annotated[int, Range(1)] = 1
+        height: Annotated[int, Range(1)] = 1
+
+    @parameterized
+    class Deep(Wide):
+        """Of some depth.
+
+        Notes
+        -----
+        None.
+
+        Raises
+        ------
+        DataError
+            When it's too dark.
+        """
+
+        depth: Annotated[int, Range(1)] = 1
+
+    @parameterized
+    class Deeper(Deep):
+        """Of more depth.
+
+        Parameters
+        ----------
+        depth : int
+        """
+
+    assert Deep.__doc__ == (
+        "Of some depth.\n\nParameters\n----------\nwidth, height : int\n    Of everything.\n\n"
+        "Raises\n------\nParameterError\n    When it doesn't fit.\nDataError\n    When it's too dark.\n\n"
+        "Notes\n-----\nNone."
+    )
+    assert "height : int\n    Of everything.\ndepth : int\n\nRaises\n------\nParameterError" in (Deeper.__doc__ or "")

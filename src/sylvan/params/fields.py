@@ -1,7 +1,8 @@
 """Declared parameters: a field says a parameter's type, range and default once; all else is derived from it.
 
 A class with parameters derives from :class:`Parameterized`, stands under ``@parameterized``, and has one field for each
-of them, in the order of its constructor; what they mean stands in its docstring, or its base's, alone::
+of them, in the order of its constructor; what they mean stands in its docstring, or its base's, alone, as what it
+raises does::
 
     @parameterized
     class Ranker(Estimator):
@@ -264,8 +265,6 @@ def check_values(ranges: Mapping[str, Constraint], owner: str = "", /, **values:
 _Self = TypeVar("_Self", bound="Parameterized")
 _Class = TypeVar("_Class", bound="type[Parameterized]")
 _T = TypeVar("_T")
-# The entries of a docstring's "Parameters".
-_SECTION = re.compile(r"(?<=^Parameters\n----------\n).*?(?=^\n*\S[^\n]*\n-{3,}$|\Z)", re.DOTALL | re.MULTILINE)
 Seed = Annotated[int, Range(0, 2**31 - 1)]
 Threads = Annotated[int | None, Jobs()]
 
@@ -308,19 +307,29 @@ def parameterized(cls: _Class) -> _Class:
 
 
 def _describe_inherited(cls: type[Parameterized]) -> None:
-    """Add to the docstring's "Parameters", in the constructor's order, those that only a base's docstring describes."""
+    """Add to the docstring's "Parameters", in the constructor's order, and "Raises" what only a base's has."""
     bases = cls.__mro__[: cls.__mro__.index(Parameterized)]
-    docs = [inspect.cleandoc(doc) for base in bases if "Parameters\n" in (doc := vars(base).get("__doc__") or "")]
-    if len(docs) < 2 or "Parameters\n" not in (cls.__doc__ or ""):
-        return
-    entries: dict[str, str] = {}  # of each parameter, its class's own or its nearest base's
-    for doc in reversed(docs):
-        section = _SECTION.search(doc)
-        for entry in re.findall(r"^\S.*\n(?:(?: .*)?\n)*", f"{section[0]}\n" if section else "", re.MULTILINE):
-            names = entry.partition("\n")[0].partition(" : ")[0]
-            entries.update(dict.fromkeys(names.split(", "), entry.rstrip("\n") + "\n"))
-    listed = dict.fromkeys(entries[name] for name in cls.parameter_names() if name in entries)
-    cls.__doc__ = _SECTION.sub(lambda _: "".join(listed), docs[0], count=1)
+    docs = [_sections(doc) for base in bases if (doc := vars(base).get("__doc__"))]
+    for title in ("Parameters", "Raises"):
+        entries: dict[str, str] = {}  # of each name, the class's own or its nearest base's
+        for doc in reversed(docs):
+            for entry in re.findall(r"^\S.*\n(?:(?: .*)?\n)*", doc.get(title, ""), re.MULTILINE):
+                names = entry.partition("\n")[0].partition(" : ")[0]
+                entries.update(dict.fromkeys(names.split(", "), entry.rstrip("\n") + "\n"))
+        order = cls.parameter_names() if title == "Parameters" else [*entries]
+        if entries:
+            docs[0][title] = "".join(dict.fromkeys(entries[name] for name in order if name in entries))
+    first = ("", "Parameters", "Attributes", "Raises")
+    titles = sorted(docs[0], key=lambda title: first.index(title) if title in first else len(first))
+    parts = (f"{title}\n{'-' * len(title)}\n{docs[0][title]}" if title else docs[0][title] for title in titles)
+    cls.__doc__ = "\n".join(parts).rstrip("\n")
+
+
+def _sections(doc: str) -> dict[str, str]:
+    """The sections of a docstring by their titles; that without one is what stands before them."""
+    before, *rest = re.split(r"^(\S[^\n]*)\n-{3,}\n", inspect.cleandoc(doc) + "\n", flags=re.MULTILINE)
+    sections = {"": before, **dict(zip(rest[::2], rest[1::2], strict=True))}
+    return {title: body.rstrip("\n") + "\n" for title, body in sections.items()}
 
 
 def _constructor(cls: type, fields: Sequence[dataclasses.Field[Any]]) -> Callable[..., None]:

@@ -64,8 +64,6 @@ class CANELoss(ClassLoss):
 
     Raises
     ------
-    ParameterError
-        When a parameter is out of its range.
     DataError
         When the candidates' shape, dtype or range is wrong.
 

@@ -59,6 +59,10 @@ class ReducedLoss(Parameterized, nn.Module):
         Over the queries that aren't ignored.
     ignore_index : int
         The target of queries to ignore, and the filling of rows with fewer positives than others.
+    Raises
+    ------
+    ParameterError
+        When a parameter is out of its range.
     """
 
     sparse: ClassVar[bool] = False  # a parameter of the losses whose gradient of the class table is sparse
@@ -95,9 +99,6 @@ class ClassLoss(ReducedLoss):
     """Base of every loss: checks and flattens what it is given; a loss writes ``_losses``.
 
     Called as ``loss(queries, class_embeddings, targets, bias=None)`` like ``cross_entropy(queries @ W.T, targets)``.
-
-    Parameters
-    ----------
     """
 
     _words_for_sampler: ClassVar[str] = "{}"  # what errors call the sampler, where there is one

@@ -48,11 +48,6 @@ class FullSoftmaxLoss(ClassLoss):
     -----
     ``torch.compile`` leaves the loop over chunks as it is. There is no second derivative.
 
-    Raises
-    ------
-    ParameterError
-        When a parameter is out of its range.
-
     References
     ----------
     M. Milakov and N. Gimelshein, "Online normalizer calculation for softmax", 2018.
@@ -170,6 +165,10 @@ class SampledLoss(ClassLoss):
     sparse : bool
         Whether the gradient of a class table that is a leaf is sparse. False makes it dense, which
         ``DistributedDataParallel`` needs unless the table is the weight of an ``nn.Embedding(sparse=True)``.
+    Raises
+    ------
+    ParameterError
+        When a parameter is out of its range, or ``n_samples`` above the sampler's class count.
     """
 
     sampler: Annotated[Sampler, Instance(words="a sampler of sylvan.sampling")]
@@ -396,11 +395,6 @@ class BlackOutLoss(MaskedNoiseLoss):
         What becomes of draws that are positives of their query: dropped from both sums (the paper draws from the other
         classes), or used, where each pushes the positive down again.
 
-    Raises
-    ------
-    ParameterError
-        When a parameter is out of its range, or ``n_samples`` above the sampler's class count.
-
     Notes
     -----
     The loss of a query with several positives is the mean of what each would have alone with the same draws. A positive
@@ -473,11 +467,6 @@ class NCELoss(MaskedNoiseLoss):
         What becomes of draws that are positives of their query. The theory wants them used: noise is noise because it
         was drawn, whatever it hits. ``"remove"`` drops them from the sum.
 
-    Raises
-    ------
-    ParameterError
-        When a parameter is out of its range, or ``n_samples`` above the sampler's class count.
-
     Notes
     -----
     The loss of a query with several positives is the mean of what each would have alone with the same noise. A positive
@@ -548,11 +537,6 @@ class NegativeSamplingLoss(MaskedNoiseLoss):
     accidental : {"remove", "keep"}
         What becomes of draws that are positives of their query: dropped, as word2vec does, or used as negatives.
 
-    Raises
-    ------
-    ParameterError
-        When a parameter is out of its range, or ``n_samples`` above the sampler's class count.
-
     Notes
     -----
     The loss of a query with several positives is the mean of what each would have alone with the same negatives.
@@ -600,11 +584,6 @@ class OneVsEachLoss(NoiseLoss):
     sampler : Sampler
         Where the others come from. Every class must have some probability for the estimate to be unbiased;
         :class:`~sylvan.sampling.Uniform` is the paper's choice, :math:`1 / q` being the class count.
-
-    Raises
-    ------
-    ParameterError
-        When a parameter is out of its range, or ``n_samples`` above the sampler's class count.
 
     Notes
     -----
@@ -705,11 +684,6 @@ class SampledSoftmaxLoss(CrossEntropyEstimate):
     For the table's sparse gradient see :class:`~sylvan.sampling.RowwiseAdagrad`; don't train the table with Adam
     (:func:`~sylvan.sampling.check_optimizer` says why). Under ``torch.compile`` the draw and the gathering of rows
     run as they are, and what is between them is compiled. There is no second derivative.
-
-    Raises
-    ------
-    ParameterError
-        When a parameter is out of its range, or ``n_samples`` above the sampler's class count.
 
     References
     ----------

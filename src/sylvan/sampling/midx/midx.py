@@ -226,13 +226,6 @@ class MIDX(MultiIndexSampler):
         Whether draws on a CPU go through Sylvan's compiled code; when None, they do. The same draws come out of
         PyTorch's operations, more slowly.
 
-    Raises
-    ------
-    ParameterError
-        When a parameter is out of its range.
-    DataError
-        When the class weights are negative, not finite, all zero or not ``n_classes`` in number.
-
     Notes
     -----
     Scores may be of any size: probabilities are computed relative to the largest, in float64, and once more in log

@@ -360,6 +360,10 @@ class MultiIndexSampler(AdaptiveSampler):
         Lloyd iterations at most of those that start from the last codebooks, in [1, inf).
     sample_size : int, optional
         Fit the codewords on that many classes and assign all, in [1, inf); on all when None.
+    Raises
+    ------
+    DataError
+        When the class weights are negative, not finite, all zero or not ``n_classes`` in number.
     """
 
     _: KW_ONLY
@@ -478,13 +482,6 @@ class ExactMIDX(MultiIndexSampler):
 
     Parameters
     ----------
-
-    Raises
-    ------
-    ParameterError
-        When a parameter is out of its range.
-    DataError
-        When the class weights are negative, not finite, all zero or not ``n_classes`` in number.
 
     References
     ----------

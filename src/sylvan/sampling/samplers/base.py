@@ -87,6 +87,11 @@ class Sampler(Parameterized, nn.Module):
         Whether the distribution depends on the query. An adaptive sampler must be refreshed before it draws.
     dim : int or None
         Number of dimensions of queries and class embeddings; None for samplers that look at neither.
+
+    Raises
+    ------
+    ParameterError
+        When a parameter is out of its range.
     """
 
     n_classes: Annotated[int, Range(1)]

@@ -360,11 +360,6 @@ class RFF(KernelSampler):
     seed : int, optional
         Decides the frequencies; PyTorch's default generator does when None. They are part of ``state_dict``.
 
-    Raises
-    ------
-    ParameterError
-        When a parameter is outside its range.
-
     References
     ----------
     Rawat et al. 2019, "Sampled Softmax with Random Fourier Features" (arXiv 1907.10747), Section 3; MIDX paper
@@ -435,11 +430,6 @@ class Sphere(KernelSampler):
         About how many classes the tree leaves to be weighed one by one (between 0.7 and 1.4 times as many). The
         moments take dim / leaf_size of the memory of the class table, of which the index holds a copy. Default
         2 * dim; with hundreds of draws a query, smaller is faster.
-
-    Raises
-    ------
-    ParameterError
-        When a parameter is outside its range.
 
     References
     ----------

@@ -61,14 +61,6 @@ def draw_alias(
 class Uniform(Sampler):
     """Draws every class with probability 1 / n_classes.
 
-    Parameters
-    ----------
-
-    Raises
-    ------
-    ParameterError
-        When a parameter is out of its range.
-
     References
     ----------
     The static baseline of Chen et al. 2025 (arXiv 2501.08563), section 6.1.
@@ -95,14 +87,6 @@ class LogUniform(Sampler):
     """Draws class k with probability log((k + 2) / (k + 1)) / log(n_classes + 1): about 1 / k, without any table.
 
     For classes whose ids are sorted by falling frequency, as vocabularies often are; counts aren't needed.
-
-    Parameters
-    ----------
-
-    Raises
-    ------
-    ParameterError
-        When a parameter is out of its range.
 
     Notes
     -----
@@ -142,8 +126,6 @@ class Unigram(Sampler):
 
     Raises
     ------
-    ParameterError
-        When a parameter is out of its range.
     DataError
         When the counts are negative, not finite, all zero or not ``n_classes`` in number.
 
@@ -191,11 +173,6 @@ class Softmax(AdaptiveSampler):
     ----------
     chunk_size : int
         Most scores in memory at once, in [1, inf); those of a single query always are.
-
-    Raises
-    ------
-    ParameterError
-        When a parameter is out of its range.
 
     Examples
     --------
@@ -256,8 +233,6 @@ class Subset(Sampler):
 
     Raises
     ------
-    ParameterError
-        When a parameter is out of its range.
     DataError
         When ``classes`` aren't distinct classes, as many as the sampler has.
 
@@ -351,8 +326,6 @@ class InBatch(Sampler):
 
     Raises
     ------
-    ParameterError
-        When a parameter is out of its range.
     DataError
         When counts or targets don't fit ``n_classes``, or a target has the count 0.
     NotFittedError
@@ -485,11 +458,6 @@ class LSH(AdaptiveSampler):
         and get one more dimension that brings all to length 1; queries have 0 there.
     seed : int, optional
         Decides the random vectors; PyTorch's default generator does when None. They are part of ``state_dict``.
-
-    Raises
-    ------
-    ParameterError
-        When a parameter is outside its range.
 
     Notes
     -----
