@@ -139,13 +139,9 @@ def _read_layer(folder: Path) -> _Layer:
 def _matrix(path: Path) -> sp.csr_matrix:
     """The columns of a matrix as rows, without zeros."""
     try:
-        columns = load_npz_columns(path)
+        return load_npz_columns(path)
     except DataError as error:
         raise ModelError(str(error)) from error
-    if not columns.data.all():
-        columns = columns.copy()
-        columns.eliminate_zeros()
-    return columns
 
 
 def _nodes_of_layers(layers: list[_Layer], where: Path) -> Nodes:

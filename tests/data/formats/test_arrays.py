@@ -55,14 +55,14 @@ def test_pairs_as_pecos_lays_them_out(tmp_path):
     same(got_x, x)
     same(got_y, y)
     data.save_npz(tmp_path / "set" / "Y.tst.npz", y[:3])
-    with pytest.raises(DataError, match=r"must have as many rows. Got shapes \(20, 9\) and \(3, 5\)"):
+    with pytest.raises(DataError, match=r"has shape \(3, 5\), but 20 rows are needed"):
         data.load_npz_pair(tmp_path / "set", "tst")
     data.save_npz(tmp_path / "set" / "Y.tst.npz", -y)
-    with pytest.raises(DataError, match=r"Y\.tst\.npz: a label's relevance must not be negative"):
+    with pytest.raises(DataError, match=r"Y\.tst\.npz holds a negative relevance in row"):
         data.load_npz_pair(tmp_path / "set", "tst")
     with pytest.raises(DataError, match=r"There is no file .*X\.trn\.npz"):
         data.load_npz_pair(tmp_path / "set")
-    with pytest.raises(DataError, match="as many rows"):
+    with pytest.raises(DataError, match="20 rows are needed"):
         data.save_npz_pair(tmp_path / "set", x, y[:3])
 
 
@@ -83,26 +83,26 @@ FAULTS = {
     "not of SciPy": ({"format": None}, "has no array 'format'. Its arrays are: data, indices, indptr, shape"),
     "bsr": ({"format": np.array(b"bsr")}, "'format' must be 'csr', 'csc' or 'coo'. Got 'bsr'"),
     "format of two": ({"format": np.array([b"csr", b"csc"])}, "'format' must be 'csr', 'csc' or 'coo'"),
-    "shape of three": ({"shape": np.array([2, 3, 4])}, "'shape' must be two ints in [0, 2147483647]. Got [2, 3, 4]"),
-    "negative shape": ({"shape": np.array([-2, 3])}, "'shape' must be two ints"),
-    "huge shape": ({"shape": np.array([2, 2**40])}, "'shape' must be two ints"),
-    "fractional shape": ({"shape": np.array([2.0, 3.0])}, "'shape' must be two ints"),
-    "short indptr": ({"indptr": np.array([0, 2])}, "'indptr' must have 3 entries. Got 2"),
-    "falling indptr": ({"indptr": np.array([0, 3, 2])}, "'indptr' must start at 0, never fall, and end at 2"),
-    "indptr past the end": ({"indptr": np.array([0, 1, 9])}, "'indptr' must start at 0, never fall, and end at 2"),
-    "indptr not from 0": ({"indptr": np.array([1, 1, 2])}, "'indptr' must start at 0"),
-    "huge indptr": ({"indptr": np.array([0, 2**63, 2], np.uint64)}, "'indptr' must start at 0"),
-    "negative id": ({"indices": np.array([0, -1])}, "'indices' must be in [0, 2]. Got -1"),
-    "id too high": ({"indices": np.array([0, 3])}, "'indices' must be in [0, 2]. Got 3"),
-    "id beyond int32": ({"indices": np.array([0, 2**32])}, "'indices' must be in [0, 2]. Got 4294967296"),
-    "fractional ids": ({"indices": np.array([0.0, 1.0])}, "'indices' must be a row of ints. Got dtype float64"),
-    "lengths differ": ({"data": np.ones(3)}, "'indices' and 'data' must be of one length. Got 2 and 3"),
-    "data of two dimensions": ({"data": np.ones((1, 2))}, "'data' must be a row of numbers"),
-    "text": ({"data": np.array(["a", "b"])}, "'data' must be a row of numbers. Got dtype <U1"),
-    "complex": ({"data": np.array([1j, 2])}, "'data' must be a row of numbers. Got dtype complex128"),
+    "shape of three": ({"shape": np.array([2, 3, 4])}, "no sparse matrix of shape [2, 3, 4] ("),
+    "negative shape": ({"shape": np.array([-2, 3])}, "no sparse matrix of shape [-2, 3] ("),
+    "huge shape": ({"shape": np.array([2, 2**40])}, "has shape (2, 1099511627776); no more than 2147483647 columns"),
+    "fractional shape": ({"shape": np.array([2.0, 3.0])}, "'shape' must hold ints. Got dtype float64"),
+    "short indptr": ({"indptr": np.array([0, 2])}, "no sparse matrix of shape [2, 3] ("),
+    "falling indptr": ({"indptr": np.array([0, 3, 2])}, "is an inconsistent sparse matrix: its offsets are wrong"),
+    "indptr past the end": ({"indptr": np.array([0, 1, 9])}, "no sparse matrix of shape [2, 3] ("),
+    "indptr not from 0": ({"indptr": np.array([1, 1, 2])}, "no sparse matrix of shape [2, 3] ("),
+    "huge indptr": ({"indptr": np.array([0, 2**63, 2], np.uint64)}, "its offsets are wrong"),
+    "negative id": ({"indices": np.array([0, -1])}, "holds an index out of range in row 1"),
+    "id too high": ({"indices": np.array([0, 3])}, "holds an index out of range in row 1"),
+    "id beyond int32": ({"indices": np.array([0, 2**32])}, "holds an index out of range in row 1"),
+    "fractional ids": ({"indices": np.array([0.0, 1.0])}, "'indices' must hold ints. Got dtype float64"),
+    "lengths differ": ({"data": np.ones(3)}, "no sparse matrix of shape [2, 3] ("),
+    "data of two dimensions": ({"data": np.ones((1, 2))}, "no sparse matrix of shape [2, 3] ("),
+    "text": ({"data": np.array(["a", "b"])}, "'data' must hold numbers. Got dtype <U1"),
+    "complex": ({"data": np.array([1j, 2])}, "'data' must hold numbers. Got dtype complex128"),
     "pickle": ({"data": np.array([{}, None], object)}, "array 'data': holds pickled Python objects, which are never"),
-    "nan": ({"data": np.array([1, np.nan])}, "row 1: values must be finite float32 numbers"),
-    "beyond float32": ({"data": np.array([1e300, 1])}, "row 0: values must be finite float32 numbers"),
+    "nan": ({"data": np.array([1, np.nan])}, "holds NaN or infinity (inf) in row 1"),
+    "beyond float32": ({"data": np.array([1e300, 1])}, "holds a value too large for float32 in row 0"),
 }
 
 
@@ -120,10 +120,10 @@ def test_faulty_arrays(tmp_path, name):
 def test_coo_faults(tmp_path):
     coo = {"format": np.array(b"coo"), "row": np.array([0, 1]), "col": np.array([0, 5])}
     write(tmp_path / "a.npz", **coo)
-    with pytest.raises(DataError, match=r"'col' must be in \[0, 2\]. Got 5"):
+    with pytest.raises(DataError, match=r"no sparse matrix of shape \[2, 3\] \("):
         data.load_npz(tmp_path / "a.npz")
     write(tmp_path / "a.npz", **{**coo, "col": np.array([0])})
-    with pytest.raises(DataError, match="must be of one length"):
+    with pytest.raises(DataError, match=r"no sparse matrix of shape \[2, 3\] \("):
         data.load_npz(tmp_path / "a.npz")
 
 

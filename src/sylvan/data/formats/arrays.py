@@ -15,7 +15,7 @@ import numpy.lib.format as npy
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from sylvan import kernels
+from sylvan.arrays import canonical, validate
 from sylvan.data.streams import PathLike, open_read, open_write, shown
 from sylvan.errors import DataError
 
@@ -23,58 +23,9 @@ _NUMBERS = "biuf"
 _MOST_PACKED = 1100  # deflate packs 1032 to 1 at best
 
 
-def sound_csr(matrix: Any, name: str) -> sp.csr_matrix:
-    """``matrix`` as CSR of float32 and int32 ids, sorted, repeated entries summed; stored zeros stay."""
-    if not sp.issparse(matrix):
-        matrix = np.asarray(matrix)
-        if matrix.ndim != 2 or matrix.dtype.kind not in _NUMBERS:
-            got = f"an array of dtype {matrix.dtype} and shape {matrix.shape}"
-            raise DataError(f"{name} must be a matrix of numbers. Got {got} instead.")
-    if max(matrix.shape) >= 2**31:
-        raise DataError(f"{name} must have fewer than {2**31} rows and columns. Got shape {matrix.shape} instead.")
-    csr = sp.csr_matrix(matrix)
-    with np.errstate(over="ignore"):
-        values = np.ascontiguousarray(csr.data, dtype=np.float32)
-    indptr = np.ascontiguousarray(csr.indptr, dtype=np.int64)
-    indices = np.ascontiguousarray(csr.indices, dtype=np.int32)
-    fault, row = kernels.check_compressed(indptr, indices, values, csr.shape[1])
-    if fault == 1:
-        raise DataError(f"{name}: the row offsets must start at 0, never fall, and end at the number of entries.")
-    if fault == 2:
-        raise DataError(f"{name}, row {row}: column ids must be in [0, {csr.shape[1] - 1}].")
-    if fault == 3:
-        raise DataError(f"{name}, row {row}: values must be finite float32 numbers.")
-    if len(indices) <= np.iinfo(np.int32).max:
-        indptr = indptr.astype(np.int32)
-    result = sp.csr_matrix((values, indices, indptr), shape=csr.shape)
-    if fault == 4:
-        if np.shares_memory(result.data, matrix.data) or np.shares_memory(result.indices, matrix.indices):
-            result = result.copy()
-        result.sum_duplicates()
-        if not np.isfinite(result.data).all():
-            raise DataError(f"{name}: repeated entries must sum to finite float32 numbers.")
-    else:
-        result.has_sorted_indices = result.has_canonical_format = True
-    return result
-
-
-def label_csr(matrix: Any, name: str) -> sp.csr_matrix:
-    """:func:`sound_csr` of a label matrix: relevance must not be negative, and zeros are no labels."""
-    csr = sound_csr(matrix, name)
-    if (csr.data <= 0).any():
-        if (csr.data < 0).any():
-            raise DataError(f"{name}: a label's relevance must not be negative. Got {csr.data.min()} instead.")
-        csr = csr.copy()
-        csr.eliminate_zeros()
-    return csr
-
-
-def sound_pair(X: Any, Y: Any) -> tuple[sp.csr_matrix, sp.csr_matrix]:
-    """Features and labels of as many rows, on their way to a file."""
-    x, y = sound_csr(X, "X"), label_csr(Y, "Y")
-    if x.shape[0] != y.shape[0]:
-        raise DataError(f"X and Y must have as many rows. Got shapes {x.shape} and {y.shape} instead.")
-    return x, y
+def label_csr(matrix: Any, name: str, n_rows: int | None = None) -> sp.csr_matrix:
+    """A label matrix, of so many rows: relevances must not be negative, and zeros are no labels."""
+    return validate.labels(canonical.matrix(matrix, name, "labels"), n_rows=n_rows, name=name).to_scipy()
 
 
 def load_npz(path: PathLike) -> sp.csr_matrix:
@@ -106,13 +57,13 @@ def load_npz(path: PathLike) -> sp.csr_matrix:
     >>> data.load_npz(path).toarray().tolist()
     [[1.0, 0.0], [0.0, 1.0]]
     """
-    return sound_csr(_assemble(shown(path), _npz_arrays(path)), shown(path))
+    return _sound(_npz_arrays(path), shown(path))
 
 
 def load_npz_columns(path: PathLike) -> sp.csr_matrix:
     """As :func:`load_npz`, transposed: each column of the file's matrix is a row of the answer. A matrix that was
     stored by columns is then never turned around, which takes time and memory."""
-    return sound_csr(_assemble(shown(path), _npz_arrays(path)).T, shown(path))
+    return _sound(_npz_arrays(path), shown(path), transposed=True)
 
 
 def save_npz(path: PathLike, matrix: Any, *, compressed: bool = False) -> None:
@@ -131,7 +82,7 @@ def save_npz(path: PathLike, matrix: Any, *, compressed: bool = False) -> None:
     DataError
         When it is no finite matrix or the file can't be written.
     """
-    csr = sound_csr(matrix, "The matrix")
+    csr = canonical.matrix(matrix, "The matrix", "columns").to_scipy()
     with open_write(path) as stream:
         sp.save_npz(stream, csr, compressed=compressed)
 
@@ -155,12 +106,8 @@ def load_npz_pair(folder: PathLike, split: str = "trn") -> tuple[sp.csr_matrix, 
         As :func:`load_npz`, and when the two differ in length or a label's relevance is negative.
     """
     x_path, y_path = (Path(folder) / f"{letter}.{split}.npz" for letter in "XY")
-    x, y = load_npz(x_path), label_csr(load_npz(y_path), str(y_path))
-    if x.shape[0] != y.shape[0]:
-        raise DataError(
-            f"{str(x_path)!r} and {str(y_path)!r} must have as many rows. Got shapes {x.shape} and {y.shape} instead."
-        )
-    return x, y
+    x = load_npz(x_path)
+    return x, label_csr(load_npz(y_path), str(y_path), x.shape[0])
 
 
 def save_npz_pair(folder: PathLike, X: Any, Y: Any, split: str = "trn", *, compressed: bool = False) -> None:
@@ -171,7 +118,8 @@ def save_npz_pair(folder: PathLike, X: Any, Y: Any, split: str = "trn", *, compr
     DataError
         As :func:`save_npz`, and when the two differ in length.
     """
-    x, y = sound_pair(X, Y)
+    x = canonical.matrix(X, "X", "features").to_scipy()
+    y = label_csr(Y, "Y", x.shape[0])
     try:
         os.makedirs(folder, exist_ok=True)
     except OSError as error:
@@ -266,7 +214,7 @@ def load_vectors(path: PathLike) -> npt.NDArray[np.float32]:
         return load_npy(path)
     arrays = _npz_arrays(path)
     if "format" in arrays:
-        return np.ascontiguousarray(sound_csr(_assemble(shown(path), arrays), shown(path)).toarray())
+        return _sound(arrays, shown(path)).toarray()
     return _dense(_only(arrays, shown(path)), shown(path))
 
 
@@ -354,58 +302,32 @@ def _read_npy(stream: BinaryIO, size: int, name: str) -> npt.NDArray[Any]:
     return flat.reshape(shape[::-1]).T if fortran else flat.reshape(shape)
 
 
-def _assemble(name: str, arrays: dict[str, npt.NDArray[Any]]) -> Any:
-    """The sparse matrix of the arrays that SciPy writes, its structure verified."""
+def _sound(arrays: dict[str, npt.NDArray[Any]], name: str, transposed: bool = False) -> sp.csr_matrix:
+    """The matrix, or its transpose, of the arrays that SciPy writes, verified."""
 
-    def need(key: str) -> npt.NDArray[Any]:
+    def need(key: str, kinds: str = "iu") -> npt.NDArray[Any]:
         if key not in arrays:
             names = ", ".join(sorted(arrays)) or "none"
             raise DataError(
                 f"{name}: not a sparse matrix of SciPy's, as it has no array {key!r}. Its arrays are: {names}."
             )
+        if arrays[key].dtype.kind not in kinds:
+            items = "numbers" if kinds == _NUMBERS else "text" if kinds == "SU" else "ints"
+            raise DataError(f"{name}: {key!r} must hold {items}. Got dtype {arrays[key].dtype} instead.")
         return arrays[key]
 
-    def vector(key: str, kinds: str = "iu", limit: int | None = None) -> npt.NDArray[Any]:
-        array = need(key)
-        if array.ndim != 1 or array.dtype.kind not in kinds:
-            items = "numbers" if kinds == _NUMBERS else "ints"
-            raise DataError(
-                f"{name}: {key!r} must be a row of {items}. Got dtype {array.dtype} and shape {array.shape} instead."
-            )
-        if limit is not None and len(array):
-            least, most = int(array.min()), int(array.max())
-            if least < 0 or most >= limit:
-                worst = least if least < 0 else most
-                raise DataError(f"{name}: {key!r} must be in [0, {limit - 1}]. Got {worst} instead.")
-        return array
-
-    word = need("format")
-    layout = word.reshape(-1)[0] if word.size == 1 else repr(word.tolist())
-    layout = layout.decode("latin-1") if isinstance(layout, bytes) else str(layout)
-    shape = need("shape")
-    if shape.shape != (2,) or shape.dtype.kind not in "iu" or (shape < 0).any() or (shape >= 2**31).any():
-        raise DataError(f"{name}: 'shape' must be two ints in [0, {2**31 - 1}]. Got {shape.tolist()!r:.60} instead.")
-    n_rows, n_columns = (int(length) for length in shape)
-    values = vector("data", _NUMBERS)
+    layout, shape, values = need("format", "SU").astype(str).tolist(), need("shape").tolist(), need("data", _NUMBERS)
+    kind: Any
+    entries: Any
     if layout == "coo":
-        if not len(vector("row")) == len(vector("col")) == len(values):
-            raise DataError(f"{name}: 'row', 'col' and 'data' must be of one length.")
-        entries = values, (vector("row", limit=n_rows), vector("col", limit=n_columns))
-        return sp.coo_matrix(entries, shape=(n_rows, n_columns))
-    if layout not in ("csr", "csc"):
+        kind, entries = sp.coo_matrix, (values, (need("row"), need("col")))
+    elif layout in ("csr", "csc"):
+        kind = sp.csr_matrix if layout == "csr" else sp.csc_matrix
+        entries = values, need("indices"), need("indptr")
+    else:
         raise DataError(f"{name}: 'format' must be 'csr', 'csc' or 'coo'. Got {layout!r:.40} instead.")
-    ids, offsets = vector("indices"), vector("indptr")
-    n_major, n_minor = (n_rows, n_columns) if layout == "csr" else (n_columns, n_rows)
-    if len(offsets) != n_major + 1:
-        raise DataError(f"{name}: 'indptr' must have {n_major + 1} entries. Got {len(offsets)} instead.")
-    if len(ids) != len(values):
-        raise DataError(
-            f"{name}: 'indices' and 'data' must be of one length. Got {len(ids)} and {len(values)} instead."
-        )
-    if int(offsets[0]) != 0 or int(offsets[-1]) != len(ids) or (offsets[1:] < offsets[:-1]).any():
-        raise DataError(f"{name}: 'indptr' must start at 0, never fall, and end at {len(ids)}, the number of entries.")
-    ids = vector("indices", limit=n_minor)
-    kind = sp.csr_matrix if layout == "csr" else sp.csc_matrix
-    # Not the constructor's own choice of index type, which may differ between the two arrays.
-    wide = np.int32 if len(ids) < 2**31 else np.int64
-    return kind((values, ids.astype(wide, copy=False), offsets.astype(wide, copy=False)), shape=(n_rows, n_columns))
+    try:
+        matrix = kind(entries, shape=tuple(shape))
+    except (ValueError, TypeError, OverflowError) as error:
+        raise DataError(f"{name}: its arrays are no sparse matrix of shape {shape!r:.60} ({error}).") from error
+    return canonical.matrix(matrix.T if transposed else matrix, name, "columns").to_scipy()

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from sylvan import kernels
-from sylvan.data.formats.arrays import sound_pair
+from sylvan.arrays import canonical, validate
 from sylvan.data.streams import InputStream, PathLike, open_read, open_write
 from sylvan.data.text_rows import MAX_ID, quoted, text_lines, token, unexpected
 from sylvan.errors import DataError, ParameterError
@@ -414,13 +414,13 @@ def _count_rows(stream: InputStream, rows: Rows, promised: int | None) -> int:
 
 
 def _save(path: PathLike, X: Any, Y: Any, *, header: bool, lowest: int, weighted_labels: bool | None) -> None:
-    x, y = sound_pair(X, Y)
+    x = canonical.matrix(X, "X", "features")
     n = x.shape[0]
+    y = validate.labels(canonical.matrix(Y, "Y", "labels"), n_rows=n)
     if weighted_labels is None:
         weighted_labels = bool((y.data != 1).any())
-    x_offsets, y_offsets = x.indptr.astype(np.int64), y.indptr.astype(np.int64)
     # Row i begins with entry work[i]; blocks are cut where the entries reach their share.
-    work = x_offsets + y_offsets + np.arange(n + 1)
+    work = x.indptr + y.indptr + np.arange(n + 1)
     cuts = np.unique(np.searchsorted(work, np.arange(0, int(work[-1]), _ENTRIES_A_BLOCK)))
     with open_write(path) as stream, progress("writing", n, "row") as bar:
         if header:
@@ -428,7 +428,7 @@ def _save(path: PathLike, X: Any, Y: Any, *, header: bool, lowest: int, weighted
         for first, last in pairwise((*cuts.tolist(), n)):
             out = np.empty(_BYTES_AN_ENTRY * int(work[last] - work[first]), np.uint8)
             size = kernels.format_lines(
-                first, last, x_offsets, x.indices, x.data, y_offsets, y.indices, y.data, weighted_labels, lowest, out
+                first, last, x.indptr, x.indices, x.data, y.indptr, y.indices, y.data, weighted_labels, lowest, out
             )
             stream.write(out[:size].data)
             bar.update(last - first)

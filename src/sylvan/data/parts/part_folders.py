@@ -18,7 +18,6 @@ import scipy.sparse as sp
 from sylvan import kernels
 from sylvan.arrays import validate
 from sylvan.arrays.canonical import Csr, matrix
-from sylvan.arrays.validate import MAX_COLUMNS
 from sylvan.data.formats.columnar import read_feature_columns, read_parquet
 from sylvan.data.formats.jsonl import read_jsonl
 from sylvan.data.parts import row_parts
@@ -211,7 +210,6 @@ def _write_from(
     write_part(target, features, labels)
 
 
-_DTYPES: dict[str, np.dtype[Any]] = {"indptr": np.dtype("<i8"), "indices": np.dtype("<i4"), "data": np.dtype("<f4")}
 _ROWS = 1 << 16
 _FAULTS = {
     1: "'indptr' must start at 0, never fall, and end at the number of entries",
@@ -224,7 +222,7 @@ _FAULTS = {
 
 def is_csr_folder(path: PathLike) -> bool:
     """Whether a folder has the files of :func:`save_csr`."""
-    return all((Path(path) / f"{name}.npy").is_file() for name in (*_DTYPES, "shape"))
+    return all((Path(path) / f"{name}.npy").is_file() for name in row_parts.DTYPES)
 
 
 def open_csr(folder: PathLike) -> Csr:
@@ -258,34 +256,15 @@ def open_csr(folder: PathLike) -> Csr:
     >>> data.open_csr(folder).to_scipy().toarray().tolist()
     [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
     """
-    name = os.fspath(folder)
-    arrays = {key: _mapped(name, key, dtype) for key, dtype in _DTYPES.items()}
-    shape = row_parts.sound_shape(name, _mapped(name, "shape", np.dtype("<i8")).tolist(), *map(len, arrays.values()))
-    indptr, indices, values = arrays.values()
-    fault, row = kernels.check_compressed(indptr, indices, values, shape[1])
+    part = row_parts.LocalPart(os.fspath(folder))
+    indptr, indices, values = (part.mapped(name) for name in row_parts.ARRAYS)
+    fault, row = kernels.check_compressed(indptr, indices, values, part.shape[1])
     if not fault and int(indptr[-1]) != len(indices):
         fault = 1
     if fault:
-        words = _FAULTS.get(fault, "row {row} is not canonical").format(row=row, last=shape[1] - 1)
-        raise DataError(f"{name!r}: {words}.")
-    return Csr(indptr, indices, values, shape)
-
-
-def _mapped(folder: str, name: str, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-    path = os.path.join(folder, f"{name}.npy")
-    try:
-        array = np.load(path, mmap_mode="r", allow_pickle=False)
-    except FileNotFoundError as error:
-        raise DataError(f"{folder!r} is no folder of a sparse matrix: it has no {name}.npy.") from error
-    except (OSError, ValueError, EOFError) as error:
-        if "empty" in str(error):  # no page can be mapped of an array without entries
-            return np.zeros(0, dtype)
-        raise DataError(f"{path!r} can't be read: {error}.") from error
-    if array.ndim != 1 or array.dtype != dtype:
-        raise DataError(
-            f"{path!r} must hold one row of {dtype.name}. Got {array.dtype} of shape {array.shape} instead."
-        )
-    return np.asarray(array)  # a plain array over the same pages: slices of a memmap are slow to make
+        words = _FAULTS.get(fault, "row {row} is not canonical").format(row=row, last=part.shape[1] - 1)
+        raise DataError(f"{part.path!r}: {words}.")
+    return Csr(indptr, indices, values, part.shape)
 
 
 def save_csr(folder: PathLike, blocks: Any) -> None:
@@ -318,7 +297,8 @@ def save_csr(folder: PathLike, blocks: Any) -> None:
 def _write(place: Path, blocks: Iterable[Any]) -> None:
     n_rows, n_entries, n_columns = 0, 0, None
     with ExitStack() as stack:
-        files: dict[str, BinaryIO] = {name: stack.enter_context(open(place / f"{name}.npy", "wb")) for name in _DTYPES}
+        paths = {name: place / f"{name}.npy" for name in row_parts.ARRAYS}
+        files: dict[str, BinaryIO] = {name: stack.enter_context(open(path, "wb")) for name, path in paths.items()}
         for name, file in files.items():
             file.write(_header(name, 0))
         files["indptr"].write(np.zeros(1, np.int64).tobytes())
@@ -345,7 +325,7 @@ def _write(place: Path, blocks: Iterable[Any]) -> None:
 
 def _header(name: str, size: int) -> bytes:
     """The header of an array of so many numbers; of one length for every number."""
-    text = header(_DTYPES[name], (size,))
+    text = header(row_parts.DTYPES[name], (size,))
     assert len(text) == 128
     return text
 
@@ -477,21 +457,24 @@ def open_parts(folder: PathLike | Sequence[PathLike]) -> tuple[RowParts, Csr | N
         paths = [os.fspath(path) for path in folder]
         if not paths:
             raise DataError("There is no part: at least one is needed.")
+    features, widths = _opened(paths)
+    for path, width in zip(paths, widths, strict=True):
+        if width != widths[0]:
+            raise DataError(f"{path!r} has {counted(width, 'column')}, but {paths[0]!r} has {widths[0]}.")
+    return features, _labels(paths, features.first_rows)
+
+
+def _opened(paths: Sequence[str]) -> tuple[RowParts, list[int]]:
+    """The rows of parts, and how many columns each part has."""
     files = [row_parts.part_files(path) for path in paths]
-    offsets = [_offsets(path, part) for path, part in zip(paths, files, strict=True)]
-    for path, part in zip(paths, files, strict=True):
-        if part.shape[1] != files[0].shape[1]:
-            raise DataError(
-                f"{path!r} has {counted(part.shape[1], 'column')}, but {paths[0]!r} has {files[0].shape[1]}."
-            )
-    first_rows = np.concatenate(([0], np.cumsum([part.shape[0] for part in files])))
-    before = np.concatenate(([0], np.cumsum([part.n_values for part in files])))
-    indptr = np.concatenate([[0], *(of_part[1:] + start for of_part, start in zip(offsets, before[:-1], strict=True))])
-    n_rows = int(first_rows[-1])
+    first_rows = np.append(0, np.cumsum([part.shape[0] for part in files]))
+    n_rows, widths = int(first_rows[-1]), [part.shape[1] for part in files]
     if n_rows >= 2**31:
         raise DataError(f"The parts have {counted(n_rows, 'row')}. At most {2**31 - 1:,} are possible.")
-    opened = RowParts(tuple(paths), (n_rows, files[0].shape[1]), indptr.astype(np.int64), first_rows.astype(np.int64))
-    return opened, _labels(paths, first_rows.tolist())
+    before = np.append(0, np.cumsum([part.n_values for part in files]))
+    offsets = (_offsets(path, part) for path, part in zip(paths, files, strict=True))
+    indptr = np.concatenate([[0], *(of_part[1:] + start for of_part, start in zip(offsets, before[:-1], strict=True))])
+    return RowParts(tuple(paths), (n_rows, max(widths)), indptr.astype(np.int64), first_rows.astype(np.int64)), widths
 
 
 def _listed(folder: str) -> list[str]:
@@ -518,7 +501,7 @@ def _offsets(path: str, part: row_parts.PartFiles) -> npt.NDArray[np.int64]:
     return np.asarray(offsets, np.int64)
 
 
-def _labels(paths: Sequence[str], first_rows: list[int]) -> Csr | None:
+def _labels(paths: Sequence[str], first_rows: npt.NDArray[np.int64]) -> Csr | None:
     """The labels of all parts, or None where they have none."""
     places = [joined_path(path, _LABELS) for path in paths]
     if not row_parts.exists(joined_path(places[0], "shape.npy")):
@@ -526,21 +509,12 @@ def _labels(paths: Sequence[str], first_rows: list[int]) -> Csr | None:
             if row_parts.exists(joined_path(place, "shape.npy")):
                 raise DataError(f"{place!r} holds labels, but {paths[0]!r} has none: all parts have them, or none has.")
         return None
-    files = [row_parts.part_files(place) for place in places]
-    n_rows, n_values = first_rows[-1], sum(part.n_values for part in files)
-    indptr, indices, data = np.zeros(n_rows + 1, np.int64), np.empty(n_values, np.int32), np.empty(n_values, np.float32)
-    begin = 0
-    for place, part, (first, last) in zip(places, files, itertools.pairwise(first_rows), strict=True):
-        if part.shape[0] != last - first:
-            raise DataError(f"{place!r} has {counted(part.shape[0], 'row')}, but its part has {last - first}.")
-        offsets, ids, values = _offsets(place, part), part.whole("indices"), part.whole("data")
-        fault, row = kernels.check_compressed(offsets, ids, values, min(part.shape[1], MAX_COLUMNS))
-        if fault or (len(values) and values.min() < 0):
-            raise DataError(
-                f"{place!r} is damaged: row {max(row, 0)} must hold rising label ids and relevances from 0."
-            )
-        end = begin + part.n_values
-        indptr[first + 1 : last + 1] = offsets[1:] + begin
-        indices[begin:end], data[begin:end] = ids, values
-        begin = end
-    return Csr(indptr, indices, data, (n_rows, max(part.shape[1] for part in files)))
+    parts, _ = _opened(places)
+    for place, of_labels, of_part in zip(places, np.diff(parts.first_rows), np.diff(first_rows), strict=True):
+        if of_labels != of_part:
+            raise DataError(f"{place!r} has {counted(int(of_labels), 'row')}, but its part has {of_part}.")
+    labels = parts.take(np.arange(parts.shape[0]))
+    if labels.data.min(initial=0) < 0:
+        row = int(np.searchsorted(labels.indptr, int(labels.data.argmin()), "right")) - 1
+        raise DataError(f"{parts.place_of(row)} must hold relevances from 0.")
+    return labels

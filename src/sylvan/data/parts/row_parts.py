@@ -25,9 +25,10 @@ from sylvan.store import ScratchFiles
 from sylvan.store.npy import HeaderError, parse_header
 
 Ranges = npt.NDArray[np.int64]
-_DTYPES: dict[str, np.dtype[Any]] = {
+DTYPES: dict[str, np.dtype[Any]] = {
     "shape": np.dtype("<i8"), "indptr": np.dtype("<i8"), "indices": np.dtype("<i4"), "data": np.dtype("<f4"),
 }  # fmt: skip
+ARRAYS = ("indptr", "indices", "data")
 _HEADER = 128  # bytes: save_csr writes headers of this length
 _GAP = 1 << 17  # bytes between two rows that are read together sooner than asked for one by one
 _LONG = 32  # values of a run of rows from which on it is copied by itself
@@ -51,7 +52,7 @@ def joined_path(folder: str, *names: str) -> str:
 
 def part_files(path: str) -> PartFiles:
     """The part in a folder, or at a URL."""
-    return _RemotePart(path) if is_url(path) else _LocalPart(path)
+    return _RemotePart(path) if is_url(path) else LocalPart(path)
 
 
 def listed(folder: str) -> list[str]:
@@ -85,27 +86,22 @@ def _reason(error: Exception) -> str:
     return str(getattr(error, "strerror", None) or error).strip().rstrip(".") or type(error).__name__
 
 
-def sound_shape(path: str, shape: list[int], n_offsets: int, n_ids: int, n_values: int) -> tuple[int, int]:
-    """The shape of a matrix in a folder, refused where it isn't that of its arrays, which have so many numbers."""
-    if len(shape) != 2 or min(shape) < 0 or shape[1] > MAX_COLUMNS:
-        raise DataError(f"{path!r}: 'shape' must be two ints from 0, the second at most {MAX_COLUMNS}.")
-    if n_offsets != shape[0] + 1 or n_ids != n_values:
-        raise DataError(
-            f"{path!r}: 'indptr' must have {shape[0] + 1} entries, and 'indices' and 'data' as many as each other. "
-            f"Got {n_offsets}, {n_ids} and {n_values} instead."
-        )
-    return shape[0], shape[1]
-
-
 class PartFiles(abc.ABC):
     """Base of a part in a folder and of one at a URL: its files, verified when they are opened."""
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self._places = {name: self._opened(name, dtype) for name, dtype in _DTYPES.items()}
+        self._places = {name: self._opened(name, dtype) for name, dtype in DTYPES.items()}
         numbers = self.whole("shape").tolist() if self._places["shape"][0] == 2 else []
-        sizes = [self._places[name][0] for name in ("indptr", "indices", "data")]
-        self.shape, self.n_values = sound_shape(path, numbers, *sizes), sizes[1]
+        if len(numbers) != 2 or min(numbers) < 0 or numbers[1] > MAX_COLUMNS:
+            raise DataError(f"{path!r}: 'shape' must be two ints from 0, the second at most {MAX_COLUMNS}.")
+        n_offsets, n_ids, n_values = (self._places[name][0] for name in ARRAYS)
+        if n_offsets != numbers[0] + 1 or n_ids != n_values:
+            raise DataError(
+                f"{path!r}: 'indptr' must have {numbers[0] + 1} entries, and 'indices' and 'data' as many as each "
+                f"other. Got {n_offsets}, {n_ids} and {n_values} instead."
+            )
+        self.shape, self.n_values = (numbers[0], numbers[1]), n_values
 
     @abc.abstractmethod
     def _opened(self, name: str, dtype: np.dtype[Any]) -> tuple[int, int]:
@@ -136,7 +132,7 @@ class PartFiles(abc.ABC):
         return shape[0], offset
 
 
-class _LocalPart(PartFiles):
+class LocalPart(PartFiles):
     """A part in a folder; the arrays of which ranges are asked for are mapped, and each so has an open file."""
 
     def __init__(self, path: str) -> None:
@@ -154,22 +150,23 @@ class _LocalPart(PartFiles):
             raise self._unreadable(name, f"it should hold {size * dtype.itemsize:,} bytes of data, not {n_bytes:,}")
         return size, offset
 
-    def _mapped(self, name: str) -> npt.NDArray[Any]:
+    def mapped(self, name: str) -> npt.NDArray[Any]:
+        """An array, of which pages are read when they are used."""
         size, offset = self._places[name]
         if not size:
-            return np.zeros(0, _DTYPES[name])
+            return np.zeros(0, DTYPES[name])
         try:
-            mapped = np.memmap(os.path.join(self.path, f"{name}.npy"), _DTYPES[name], "r", offset, (size,))
+            mapped = np.memmap(os.path.join(self.path, f"{name}.npy"), DTYPES[name], "r", offset, (size,))
         except (OSError, ValueError) as error:  # it may have been cut short since
             raise self._unreadable(name, _reason(error)) from error
         return np.asarray(mapped)  # a plain array over the same pages
 
     def whole(self, name: str) -> npt.NDArray[Any]:
-        return np.array(self._mapped(name))
+        return np.array(self.mapped(name))
 
     def ranges(self, name: str, begins: Ranges, ends: Ranges, out: npt.NDArray[Any]) -> None:
         if name not in self._arrays:
-            self._arrays[name] = self._mapped(name)
+            self._arrays[name] = self.mapped(name)
         array = self._arrays[name]
         first, last = _runs(begins, ends, 0)
         if len(out) < _LONG * len(first):
@@ -200,7 +197,7 @@ class _RemotePart(PartFiles):
 
     def whole(self, name: str) -> npt.NDArray[Any]:
         size = self._places[name][0]
-        result = np.empty(size, _DTYPES[name])
+        result = np.empty(size, DTYPES[name])
         self.ranges(name, np.array([0]), np.array([size]), result)
         return result
 
@@ -335,15 +332,17 @@ class RowParts:
             files.ranges("data", begins, ends, data[values])
         fault, row = kernels.check_compressed(indptr, indices, data, self.shape[1])
         if fault:
-            row = int(rows[row]) if 0 <= row < len(rows) else int(rows[0])
-            part = int(np.searchsorted(self.first_rows, row, "right")) - 1
-            raise DataError(
-                f"{self.paths[part]!r} is damaged: row {row - int(self.first_rows[part])} must hold rising column "
-                f"numbers in [0, {self.shape[1] - 1}] and finite values other than 0."
-            )
+            place = self.place_of(int(rows[row]) if 0 <= row < len(rows) else int(rows[0]))
+            words = f"rising column numbers in [0, {self.shape[1] - 1}] and finite values other than 0"
+            raise DataError(f"{place} must hold {words}.")
         csr = Csr(indptr, indices, data, (len(rows), self.shape[1]))
         csr = csr if self.factors is None else csr.times_columns(self.factors)
         return csr.unit_rows() if self.unit else csr
+
+    def place_of(self, row: int) -> str:
+        """What errors call a row that is damaged."""
+        part = int(np.searchsorted(self.first_rows, row, "right")) - 1
+        return f"{self.paths[part]!r} is damaged: row {row - int(self.first_rows[part])}"
 
     def _part(self, number: int) -> PartFiles:
         """A part, if it has the size that it had when all were opened."""
@@ -352,7 +351,8 @@ class RowParts:
         part = part_files(self.paths[number])
         first, last = (int(self.first_rows[edge]) for edge in (number, number + 1))
         wanted = (last - first, self.shape[1]), int(self.indptr[last] - self.indptr[first])
-        if (part.shape, part.n_values) != wanted:
+        # Labels of a part may have fewer columns than those of others.
+        if (part.shape[0], part.n_values) != (last - first, wanted[1]) or part.shape[1] > self.shape[1]:
             raise DataError(
                 f"{self.paths[number]!r} has changed: it has shape {part.shape} and {counted(part.n_values, 'value')}, "
                 f"but had shape {wanted[0]} and {wanted[1]:,}."
