@@ -111,7 +111,7 @@ def test_all_faults_at_once_with_suggestions(call: Any, files: Any, tmp_path: Pa
 
 
 WRONG_FILES = {
-    "no file": ("nowhere.toml", None, "There is no file"),
+    "no file": ("nowhere.toml", None, "can't be read: No such file or directory."),
     "another format": ("run.ini", "beam=3", "takes a .toml file"),
     "no TOML": ("run.toml", "beam = = 3", "is not TOML: "),
     "JSON": ("run.json", "{}", "takes a .toml file"),

@@ -138,14 +138,13 @@ def _explain(error: Exception) -> tuple[int, str]:
             sentence += "."
         ctx = error.ctx if isinstance(error, click.UsageError) else None
         return BAD_USAGE, f"{sentence} See '{ctx.command_path} --help'." if ctx is not None else sentence
-    if isinstance(error, MemoryLimitError | DiskSpaceError):
-        return FAILURE, str(error)
-    if isinstance(error, MemoryError):
-        return FAILURE, "there is not enough memory for this."
     if isinstance(error, SylvanError):
         cause = error.__cause__
         full = isinstance(cause, MemoryError) or (isinstance(cause, OSError) and cause.errno in _MACHINE_ERRNOS)
-        return FAILURE if full or isinstance(error, HubError) else BAD_USAGE, str(error)
+        of_machine = full or isinstance(error, HubError | MemoryLimitError | DiskSpaceError)
+        return FAILURE if of_machine else BAD_USAGE, str(error)
+    if isinstance(error, MemoryError):
+        return FAILURE, "there is not enough memory for this."
     if isinstance(error, ImportError) and "pip install" in str(error):  # of an extra
         return BAD_USAGE, f"{str(error).rstrip('.')}."
     if isinstance(error, OSError):

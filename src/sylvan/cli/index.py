@@ -73,8 +73,6 @@ def command(ctx: click.Context, /, base: str, folder: str, **flags: Any) -> None
     try:
         with quietly(flags):
             _build(Session.of(ctx), index, base, folder, flags)
-    except ImportError as error:
-        raise ParameterError(str(error)) from error
     finally:
         if flags["shards"] is not None:
             index.close()

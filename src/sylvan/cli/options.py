@@ -6,7 +6,6 @@ import contextlib
 import difflib
 import functools
 import inspect
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -19,6 +18,7 @@ from sylvan.cli.session import OPTIONS, Session, say
 from sylvan.errors import DataError, ModelError, ParameterError
 from sylvan.params.fields import Constraint, Instance, Jobs, Parameterized, check_value
 from sylvan.params.wording import counted
+from sylvan.serve.settings import read_toml
 
 
 @contextlib.contextmanager
@@ -149,17 +149,7 @@ def _preset(ctx: click.Context, _: click.Parameter, path: str | None) -> None:
         return
     if not path.lower().endswith(".toml"):
         raise DataError(f"--config takes a .toml file. Got {path!r} instead.")
-    if not os.path.isfile(path):
-        raise DataError(f"There is no file {path!r} to read options from.")
-    try:
-        import tomllib
-    except ImportError:  # Python 3.10
-        import tomli as tomllib
-    with open(path, "rb") as stream:
-        try:
-            tables: dict[str, Any] = tomllib.load(stream)
-        except ValueError as error:  # so is bad UTF-8
-            raise DataError(f"{path} is not TOML: {' '.join(str(error).split())}.") from error
+    tables = read_toml(path)
     options, parameters, text = (_named(tables.get(name)) for name in TABLES)
     ctx.meta[_KEY] = config = Config(path, parameters, text)
     for name, table in tables.items():

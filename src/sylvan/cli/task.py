@@ -12,7 +12,8 @@ from click.shell_completion import CompletionItem
 
 from sylvan.cli import options as of
 from sylvan.cli.session import LazyGroup, need_subcommand, say
-from sylvan.errors import DataError, ParameterError
+from sylvan.errors import DataError
+from sylvan.lazy import need_torch
 from sylvan.params.wording import counted
 
 if TYPE_CHECKING:
@@ -212,10 +213,8 @@ TASKS = {
 
 def _owner_of(task: str) -> Any:
     """The class of the task's job."""
-    try:
-        return getattr(importlib.import_module(f"sylvan.tasks.{TASKS[task].module}"), TASKS[task].job)
-    except ImportError as error:
-        raise ParameterError('sylvan task needs PyTorch. Install it with: pip install "sylvan[neural]"') from error
+    need_torch("sylvan task")
+    return getattr(importlib.import_module(f"sylvan.tasks.{TASKS[task].module}"), TASKS[task].job)
 
 
 def _values(task: str) -> dict[str, dict[str, str]]:
@@ -224,7 +223,7 @@ def _values(task: str) -> dict[str, dict[str, str]]:
         from sylvan.sampling.by_name import HEADS, LOSSES, SAMPLERS
 
         parameters = dict(of.describe_parameters(_owner_of(task)))
-    except (ImportError, ParameterError):
+    except ImportError:
         return {}
     return {"sampler": dict(SAMPLERS), "loss": {**LOSSES, **HEADS}, "settings": parameters}
 

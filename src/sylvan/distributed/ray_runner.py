@@ -13,7 +13,6 @@ from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
-from importlib import import_module
 from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
@@ -22,6 +21,7 @@ import numpy as np
 
 from sylvan import store
 from sylvan.errors import DataError, MemoryLimitError, ModelError, ParameterError, SylvanError
+from sylvan.lazy import need_extra
 from sylvan.parallel import progress
 from sylvan.runtime.groups import SentAlong, grouped
 from sylvan.runtime.jobs import Deliver, Job, Once, Runner, using
@@ -38,11 +38,7 @@ _users: dict[tuple[str, str], int] = {}  # of the connections that were opened h
 
 def need_ray(module: str = "ray") -> Any:
     """Ray, or its ``ray.data``, or how to get it."""
-    try:
-        return import_module(module)
-    except ImportError as error:
-        name = "Ray" if module == "ray" else f"Ray Data ({error})"
-        raise ImportError(f'Working on a cluster needs {name}. Install it with: pip install "sylvan[ray]"') from error
+    return need_extra(f"Working on a cluster needs {'Ray' if module == 'ray' else 'Ray Data ({})'}", "ray", module)
 
 
 def connect(module: Any, address: str | None, options: Mapping[str, Any]) -> None:

@@ -22,6 +22,7 @@ from sylvan.indexing import LabelTree
 from sylvan.indexing.tree import node_title
 from sylvan.matching.class_beam import ClassWeights
 from sylvan.models.base import Estimator
+from sylvan.models.blocks import inner_of
 from sylvan.models.encoders import encoder_extra
 from sylvan.params.fields import Parameterized
 from sylvan.params.wording import counted
@@ -186,15 +187,6 @@ class Tree:
 
 
 @dataclass(frozen=True)
-class Living:
-    """The rows that a model keeps to be brought up to date, and how much of a search a new tree would save."""
-
-    n_rows: int
-    n_bytes: int
-    drift: float
-
-
-@dataclass(frozen=True)
 class Card:
     """A model at a glance."""
 
@@ -213,7 +205,8 @@ class Card:
     measured: dict[str, Any] | None = None
     compressed: dict[str, Any] | None = None
     history: tuple[dict[str, Any], ...] = ()
-    living: Living | None = None
+    # of the rows that a model keeps for updates: number and bytes, and the share of a search that a new tree would save
+    living: dict[str, Any] | None = None
     source: Source | None = None
     needs: str | None = None
     labels: tuple[tuple[str, int | None], ...] = field(default=())
@@ -235,7 +228,7 @@ class Card:
                 for tree in self.trees
             ],
             "measured": self.measured, "compressed": self.compressed, "history": list(self.history),
-            "living": None if self.living is None else vars(self.living),
+            "living": self.living,
             "source": None if self.source is None else vars(self.source), "needs": self.needs,
             "labels": [{"name": name, "rows": rows} for name, rows in self.labels],
         }  # fmt: skip
@@ -268,6 +261,9 @@ def card_of(
     name, listed = names_of(vocabulary, n or 0, titles)
     written, sizes = store.contents(folder), store.files_of(folder)
     n_bytes = sum(sizes.values()) + os.stat(os.path.join(folder, manifest.NAME)).st_size
+    rows, living = getattr(inner_of(model), "training_rows_", None), None
+    if rows is not None:
+        living = {"n_rows": len(rows.ids), "n_bytes": _bytes_of(rows.to_state()), "drift": inner_of(model).drift_}
     return Card(
         folder=folder, kind=state.kind, owner=type(model).__name__,
         summary=KINDS[state.kind].summary if state.kind in KINDS else "",
@@ -276,15 +272,9 @@ def card_of(
         parameters=tuple(_parameters(model)), trees=tuple(_trees(model, levels, branches, name)),
         measured=_note(state, MEASURED, _is_measured, "holds no figures"),
         compressed=_note(state, COMPRESSED, _is_compressed, "isn't what compress writes"),
-        history=tuple(history_of(state)), living=_living(_inner(model)), source=source_of(folder, state.meta),
+        history=tuple(history_of(state)), living=living, source=source_of(folder, state.meta),
         needs=encoder_extra(state), labels=tuple(_frequent(model, n_labels, listed)),
     )  # fmt: skip
-
-
-def _living(model: Any) -> Living | None:
-    """Of a model that keeps its rows for updates."""
-    rows = getattr(model, "training_rows_", None)
-    return None if rows is None else Living(len(rows.ids), _bytes_of(rows.to_state()), model.drift_)
 
 
 def _bytes_of(state: store.State) -> int:
@@ -294,7 +284,7 @@ def _bytes_of(state: store.State) -> int:
 def _facts(model: Any) -> dict[str, int]:
     results: dict[str, int] = {}
     for name, attribute in _FACTS:
-        value = getattr(_inner(model) if attribute == "n_rows_" else model, attribute, None)
+        value = getattr(inner_of(model) if attribute == "n_rows_" else model, attribute, None)
         if isinstance(value, (int, np.integer)):
             results.setdefault(name, int(value))
     texts = getattr(model, "label_texts_", None)
@@ -306,12 +296,6 @@ def _facts(model: Any) -> dict[str, int]:
     if isinstance(model, LabelTree):
         results.update(leaves=model.n_leaves, depth=model.depth)
     return results
-
-
-def _inner(model: Any) -> Any:
-    """The model over matrices inside a text model; else the model itself."""
-    inner = getattr(model, "model", None)
-    return inner if isinstance(inner, Estimator) else model
 
 
 def _parts(state: store.State, path: str) -> Iterator[Part]:
@@ -388,7 +372,7 @@ def _size(weights: Any) -> int:
 
 def _frequent(model: Any, n: int, name: Callable[[int], str]) -> Iterator[tuple[str, int | None]]:
     """The labels that training saw most often and in how many rows; of a bare vocabulary the first."""
-    counts = getattr(_inner(model), "label_counts_", None)
+    counts = getattr(inner_of(model), "label_counts_", None)
     if counts is not None:
         for label in np.argsort(-np.asarray(counts), kind="stable")[:n].tolist():
             yield name(label), int(counts[label])

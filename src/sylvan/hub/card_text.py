@@ -29,9 +29,9 @@ def _lines(card: Card) -> Iterator[str]:
     if card.source is not None:
         yield f"From {card.source.repository} on the Hugging Face Hub, commit {card.source.revision}."
     needs, compressed, living = _remarks(card)
-    yield from (*needs, *compressed)
+    yield from filter(None, (needs, compressed))
     yield from (f"Updated {printable(note['when'])}: {words_of(note)}." for note in card.history)
-    yield from living
+    yield from filter(None, [living])
     for each in card.parameters:
         yield f"\nParameters of {_called(each)} (* not the default)"
         for name, value, changed in each.values:
@@ -57,20 +57,18 @@ def _facts(card: Card) -> str:
     return ", ".join(f"{value:,} {name}" for name, value in card.facts.items()) or card.kind
 
 
-def _remarks(card: Card) -> tuple[list[str], list[str], list[str]]:
-    """What its encoder needs, how it was compressed, and the rows that it keeps: a sentence each, or none."""
-    sentences: tuple[list[str], list[str], list[str]] = ([], [], [])
-    needs, compressed, living = sentences
-    if card.needs is not None:
-        needs.append(f'Its text encoder needs PyTorch: pip install "sylvan[{card.needs}]".')
+def _remarks(card: Card) -> tuple[str, str, str]:
+    """What its encoder needs, how it was compressed, and the rows that it keeps: a sentence each, empty for none."""
+    needs = f'Its text encoder needs PyTorch: pip install "sylvan[{card.needs}]".' if card.needs is not None else ""
+    compressed = living = ""
     if (note := card.compressed) is not None:
         most = f", to {size_words(note['max_size'])} at most" if note.get("max_size") else ""
         types = " and ".join(note["weight_dtypes"])
-        compressed.append(f"Compressed from {size_words(note['bytes_before'])}{most}; weights are {types}.")
-    if card.living is not None:
-        rows = f"Keeps its {counted(card.living.n_rows, 'row')} for updates ({size_words(card.living.n_bytes)})"
-        living.append(f"{rows}; by its shape, a new tree would save {card.living.drift:.0%} of a search.")
-    return sentences
+        compressed = f"Compressed from {size_words(note['bytes_before'])}{most}; weights are {types}."
+    if (kept := card.living) is not None:
+        rows = f"Keeps its {counted(kept['n_rows'], 'row')} for updates ({size_words(kept['n_bytes'])})"
+        living = f"{rows}; by its shape, a new tree would save {kept['drift']:.0%} of a search."
+    return needs, compressed, living
 
 
 def _chosen(each: Parameters, name: str) -> str:
@@ -131,9 +129,9 @@ def _markdown(card: Card, repository: str | None) -> Iterator[str]:
     yield f"\n{article} {card.owner}{f': {card.summary}' if card.summary else ''}, made with Sylvan {card.written_by}."
     yield f"{_facts(card)}; {size_words(card.n_bytes)} on disk."
     needs, compressed, living = _remarks(card)
-    yield from compressed
+    yield from filter(None, [compressed])
     yield from (f"Updated {_escaped(note['when'])}: {words_of(note)}." for note in card.history)
-    yield from (*living, *needs)
+    yield from filter(None, (living, needs))
     yield "\n## Use\n"
     if repository is not None:
         yield '```sh\npip install "sylvan[hub]"\n```\n'

@@ -9,6 +9,7 @@ import itertools
 import json
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -41,24 +42,26 @@ def damaged(path: Path, fault: str) -> ModelError:
     return ModelError(f"{str(path)!r} is damaged: {fault}.")
 
 
-def sized_file(path: Path) -> int:
-    """The bytes of a file that must be there."""
+@contextmanager
+def need_file(path: Path) -> Iterator[int]:
+    """The bytes of a file that must be there, and that the block reads."""
     try:
         if not path.is_file():
             raise ModelError(f"{str(path)!r} is missing.")
-        return os.stat(path).st_size
+        yield os.stat(path).st_size
     except OSError as error:
         raise ModelError(f"{str(path)!r} can't be read ({error.strerror}).") from error
 
 
 def read_json(path: Path) -> Any:
     """The content of a JSON file."""
-    if sized_file(path) > _MOST_JSON:
-        raise ModelError(f"{str(path)!r} is larger than {_MOST_JSON} bytes, which no such file is.")
-    try:
-        return json.loads(path.read_bytes())
-    except (OSError, ValueError, RecursionError) as error:
-        raise ModelError(f"{str(path)!r} is not JSON, or damaged ({error}).") from error
+    with need_file(path) as size:
+        if size > _MOST_JSON:
+            raise ModelError(f"{str(path)!r} is larger than {_MOST_JSON} bytes, which no such file is.")
+        try:
+            return json.loads(path.read_bytes())
+        except (ValueError, RecursionError) as error:
+            raise ModelError(f"{str(path)!r} is not JSON, or damaged ({error}).") from error
 
 
 def need_field(fields: Any, name: str, kind: type, path: Path, low: int = 0, high: int = MOST_LABELS) -> Any:
@@ -79,11 +82,8 @@ class Cursor:
 
     def __init__(self, path: Path) -> None:
         self.path, self.place = path, 0
-        sized_file(path)
-        try:
+        with need_file(path):
             self._bytes = np.fromfile(path, np.uint8)
-        except OSError as error:
-            raise ModelError(f"{str(path)!r} can't be read ({error.strerror}).") from error
         self.size = len(self._bytes)
 
     def take(self, dtype: Any, count: int, content: str) -> npt.NDArray[Any]:

@@ -20,7 +20,6 @@ _COMBINES = ("sigmoid", "l2_hinge")  # by the number of the loss: logistic, squa
 _TREE, _FLAT = "plt", ("br", "ovr")
 _CONSTANT = 10.0  # the score of a node whose training rows were all of one class
 _FIRST = 2  # column of the first feature; 0 is unused, 1 the constant one
-_MOST_NODES = 2**31 - 1
 _HEAD = np.dtype([("classes", "<i4"), ("first", "<i4"), ("loss", "<i4")])
 _SIZES = np.dtype([("size", "<u8"), ("nonzero", "<u8"), ("length", "<u8"), ("stored", "<u8"), ("sparse", "u1")])
 _PAIR = np.dtype([("index", "<i4"), ("value", "<f4")])
@@ -193,7 +192,7 @@ def _nodes(folder: Path, bases: _Bases, tree: bool) -> Nodes:
         return Nodes(np.full(n_bases, -1, np.int64), np.arange(n_bases), np.arange(n_bases), *bases)
     file = Cursor(folder / "tree.bin")
     file.number("<i4", "the number of labels", 1, MOST_LABELS)
-    n_nodes = file.number("<i4", "the number of nodes", 1, min(_MOST_NODES, file.size // 12))
+    n_nodes = file.number("<i4", "the number of nodes", 1, min(MOST_LABELS, file.size // 12))
     names, labels = file.take("<i4", 2 * n_nodes, "nodes").reshape(-1, 2).astype(np.int64).T
     file.take("<i4", 1, "the root")
     parents = file.take("<i4", n_nodes, "parents").astype(np.int64)

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 
 from sylvan.arrays import validate
 from sylvan.errors import ModelError
-from sylvan.importers.forest import MOST_LABELS, Ints, Nodes, build_model, damaged, need_field, read_json, sized_file
+from sylvan.importers.forest import MOST_LABELS, Ints, Nodes, build_model, damaged, need_field, need_file, read_json
 from sylvan.models import XRLinear
 from sylvan.weights.layer import WeightDtype
 
@@ -26,34 +26,23 @@ Triples = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.flo
 
 def read_cbor(path: Path) -> Any:
     """The one item of a CBOR file; in its maps, a list of numbers is an ndarray of float64."""
-    size = sized_file(path)
     try:
         import cbor2
     except ImportError as error:
         raise ModelError(f'{str(path)!r} is CBOR, which needs cbor2: pip install "sylvan[cbor]".') from error
-    try:
-        with path.open("rb") as file:
-            decoder = cbor2.CBORDecoder(
-                file,
-                object_hook=_with_arrays,
-                # Tags stand for dates, patterns, shared values and more: a model has none, and none is decoded.
-                semantic_decoders=defaultdict(lambda: _refuse_tag),
-                tag_hook=_refuse_tag,
-                read_size=_AT_ONCE,
-                max_depth=_DEEPEST,
-                allow_indefinite=False,
-                allow_duplicate_keys=False,
-                strict_hashable_types=True,
-            )
-            try:
-                item = decoder.decode()
-            except cbor2.CBORDecodeError as error:
-                raise ModelError(f"{str(path)!r} is damaged in its first {file.tell()} bytes: {error}.") from error
-            left = size - file.tell()
-    except OSError as error:
-        raise ModelError(f"{str(path)!r} can't be read ({error.strerror}).") from error
-    if left:
-        raise damaged(path, f"{left} bytes follow where it should end")
+    with need_file(path) as size, path.open("rb") as file:
+        # Tags stand for dates, patterns, shared values and more: a model has none, and none is decoded.
+        decoder = cbor2.CBORDecoder(
+            file, object_hook=_with_arrays, semantic_decoders=defaultdict(lambda: _refuse_tag), tag_hook=_refuse_tag,
+            read_size=_AT_ONCE, max_depth=_DEEPEST, allow_indefinite=False, allow_duplicate_keys=False,
+            strict_hashable_types=True,
+        )  # fmt: skip
+        try:
+            item = decoder.decode()
+        except cbor2.CBORDecodeError as error:
+            raise ModelError(f"{str(path)!r} is damaged in its first {file.tell()} bytes: {error}.") from error
+        if left := size - file.tell():
+            raise damaged(path, f"{left} bytes follow where it should end")
     return item
 
 

@@ -243,24 +243,19 @@ class _Process(Process):
 def bound_socket(host: str, port: int) -> socket.socket:
     """A socket at an address."""
     try:
-        family, kind, number, _, address = socket.getaddrinfo(
-            host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-        bound = socket.socket(family, kind, number)
+        places = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except (OSError, UnicodeError) as error:
         reason = getattr(error, "strerror", None) or error
         raise ParameterError(f"The host {host!r} is no address of this machine: {reason}.") from error
-    try:
-        if os.name != "nt":  # there it would let a second server take the same port
-            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        bound.bind(address)
-        bound.listen(_BACKLOG)  # who asks before a worker is there waits
-        bound.set_inheritable(True)
+    family, *_, address = places[0]
+    both = family == socket.AF_INET6 and socket.has_dualstack_ipv6()
+    try:  # who asks before a worker is there waits in the backlog
+        bound = socket.create_server(address, family=family, backlog=_BACKLOG, dualstack_ipv6=both)
     except OSError as error:
-        bound.close()
         if error.errno == errno.EADDRINUSE:
             raise ParameterError(f"Port {port} of {host} is in use already: give another --port.") from error
-        raise ParameterError(f"{host}:{port} can't be listened at: {error.strerror or error}.") from error
+        raise ParameterError(f"{host}:{port} can't be listened at: {os.strerror(error.errno or 0)}.") from error
+    bound.set_inheritable(True)
     return bound
 
 

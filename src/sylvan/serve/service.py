@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import datetime
 import itertools
 import os
@@ -19,6 +18,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from prometheus_client.multiprocess import MultiProcessCollector
 
 from sylvan.parallel import Worker
+from sylvan.runtime.memory import resident_bytes
 from sylvan.serve.bodies import make_bodies
 from sylvan.serve.problems import Problem
 from sylvan.serve.settings import Keyring, Limits, Settings
@@ -51,20 +51,6 @@ def say(sentence: str) -> None:
     """A sentence on stderr, about the server itself."""
     if sys.stderr is not None:
         print(sentence, file=sys.stderr, flush=True)
-
-
-def resident_bytes() -> int:
-    """Memory that this process holds, in bytes; where the system doesn't say, the most that it has held."""
-    try:
-        with open("/proc/self/statm", "rb") as stream:
-            return int(stream.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    except (OSError, ValueError, IndexError):
-        if sys.platform == "win32":
-            return 0
-        import resource  # which Windows hasn't got
-
-        most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        return most if sys.platform == "darwin" else most * 1024
 
 
 class Metrics:
@@ -258,8 +244,7 @@ class Service:
             if self.log is not None:
                 self.log.flush()
             if turn % 10 == 0:
-                with contextlib.suppress(OSError):
-                    self.metrics("process_resident_memory_bytes").set(resident_bytes())
+                self.metrics("process_resident_memory_bytes").set(resident_bytes())
                 for name, served in self.served.items():
                     self.metrics("queue_requests", name).set(served.engine.waiting)
             await asyncio.sleep(_HOUSEKEEPING)

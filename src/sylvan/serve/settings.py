@@ -7,7 +7,6 @@ import hashlib
 import hmac
 import os
 import re
-import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,17 +14,19 @@ from typing import Any, TypeVar
 
 from sylvan import store
 from sylvan.errors import DataError, ParameterError, SylvanError
+from sylvan.params.fields import Constraint, Flag, Number, check_values
 
 _T = TypeVar("_T")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _SHORTEST = 16  # characters of a key
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _NAME_WORDS = "letters, digits, dots, dashes and underscores, at most 64, the first a letter or digit"
-# What numbers may be: the least and the most.
-_RANGES: dict[str, tuple[float, float]] = {
-    "port": (0, 65535), "workers": (1, 256), "watch": (0.05, 86400), "drain": (0, 3600), "threads": (1, 1024),
-    "body": (1024, 1 << 30), "texts": (1, 100_000), "text_length": (1, 1 << 30), "k": (1, 1_000_000),
-    "labels": (1, 10_000_000), "queue": (1, 1_000_000), "seconds": (0.01, 86400), "slow": (0.01, 86400),
+_RANGES: Mapping[str, Constraint] = {
+    "port": Number(int, 0, 65535), "workers": Number(int, 1, 256), "watch": Number(float, 0.05, 86400),
+    "drain": Number(float, 0, 3600), "threads": Number(int, 1, 1024), "log": Flag(), "wait": Flag(), "mmap": Flag(),
+    "body": Number(int, 1024, 1 << 30), "texts": Number(int, 1, 100_000), "text_length": Number(int, 1, 1 << 30),
+    "k": Number(int, 1, 1_000_000), "labels": Number(int, 1, 10_000_000), "queue": Number(int, 1, 1_000_000),
+    "seconds": Number(float, 0.01, 86400), "slow": Number(float, 0.01, 86400),
 }  # fmt: skip
 
 
@@ -116,12 +117,6 @@ class Keyring:
         left = min(most, left + (now - since) * key.rate)
         self._left[key.digest] = (left - 1 if left >= 1 else left), now
         return 0.0 if left >= 1 else (1 - left) / key.rate
-
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 
 @dataclass(frozen=True)
@@ -226,12 +221,11 @@ def checked(settings: Settings) -> Settings:
     for key in settings.keys:
         if digests.count(key.digest) > 1:
             raise ParameterError(f"The API key {key.name!r} is that of another name too: each needs its own.")
-    _check_numbers(settings)
-    _check_numbers(settings.limits, "limits.")
+    for part in (settings, settings.limits, *settings.models):
+        check_values(_RANGES, type(part).__name__, **vars(part))
     named: dict[str, ServedFolder] = {}
     wrong: list[SylvanError] = []
     for model in settings.models:
-        _check_numbers(model)
         name = model.name or os.path.basename(os.path.abspath(model.folder))
         if not _NAME.fullmatch(name):
             raise ParameterError(
@@ -256,20 +250,20 @@ def checked(settings: Settings) -> Settings:
     return dataclasses.replace(settings, models=tuple(named.values()))
 
 
-def _check_numbers(part: Any, prefix: str = "") -> None:
-    for entry in dataclasses.fields(part):
-        value, integral = getattr(part, entry.name), isinstance(entry.default, int)
-        if isinstance(entry.default, bool):
-            wanted, right = "true or false", isinstance(value, bool)
-        elif entry.name in _RANGES:
-            low, high = _RANGES[entry.name]
-            wanted = f"{'an int' if integral else 'a number'} in [{low:g}, {high:g}]"
-            right = isinstance(value, int if integral else (int, float)) and not isinstance(value, bool)
-            right = right and low <= value <= high
-        else:
-            continue
-        if not right:
-            raise ParameterError(f"The {prefix + entry.name!r} setting must be {wanted}. Got {value!r} instead.")
+def read_toml(path: str) -> dict[str, Any]:
+    """The content of a TOML file."""
+    try:
+        import tomllib
+    except ImportError:  # Python 3.10
+        import tomli as tomllib
+    try:
+        with open(path, "rb") as stream:
+            content: dict[str, Any] = tomllib.load(stream)
+            return content
+    except OSError as error:
+        raise DataError(f"{path} can't be read: {error.strerror or error}.") from error
+    except ValueError as error:  # so is bad UTF-8
+        raise DataError(f"{path} is not TOML: {' '.join(str(error).split())}.") from error
 
 
 def read_settings(path: str) -> Settings:
@@ -277,13 +271,7 @@ def read_settings(path: str) -> Settings:
     ``[limits]`` holds those of :class:`Limits`; ``[models.NAME]`` has ``folder`` and the rest of :class:`ServedFolder`;
     each ``[[keys]]`` is an API key, with ``name``, one of ``key``, ``env`` and ``sha256``, and optionally ``rate`` and
     ``admin``."""
-    try:
-        with open(path, "rb") as stream:
-            table = tomllib.load(stream)
-    except OSError as error:
-        raise DataError(f"{path} can't be read: {error.strerror or error}.") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise DataError(f"{path} is no TOML: {error}.") from error
+    table = read_toml(path)
     models = [_model(path, name, entry) for name, entry in _table(path, "[models]", table.pop("models", {})).items()]
     limits = _made(Limits, path, "[limits]", table.pop("limits", {}))
     keys = table.pop("keys", [])

@@ -19,6 +19,7 @@ import numpy.typing as npt
 from sylvan.arrays.canonical import Csr
 from sylvan.arrays.topk import TopK
 from sylvan.errors import MemoryLimitError, ModelError, SylvanError, TuningError
+from sylvan.lazy import need_extra
 from sylvan.params.wording import counted, shown_bytes, shown_time
 from sylvan.tune.result import Budget, Limits, Trial, leaders
 from sylvan.tune.space import Setting, Space
@@ -36,11 +37,7 @@ _HELPLESS = 3  # trials in a row that no time is left for
 
 def need_optuna() -> Any:
     """Optuna, loaded; or how to get it."""
-    try:
-        import optuna
-    except ImportError as error:
-        raise ImportError('Tuning needs Optuna. Install it with: pip install "sylvan[tune]"') from error
-    return optuna
+    return need_extra("Tuning needs Optuna", "tune", "optuna")
 
 
 def data_identity(X: Any, labels: Csr, holdout: npt.NDArray[np.int32], **choices: Any) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from sylvan.arrays.canonical import Csr, take_rows
 from sylvan.arrays.topk import TopK, resized
 from sylvan.errors import ParameterError
 from sylvan.metrics import propensities_of_counts, tallies
-from sylvan.metrics.tallies import blocks, hits
+from sylvan.metrics.tallies import blocks, hits, pair_keys
 from sylvan.models.base import CANDIDATES, Estimator
 from sylvan.models.compress import has_weights
 from sylvan.models.xr.xr_linear import XRLinear
@@ -40,6 +40,7 @@ JUDGED = 1_500  # rows of the holdout that a rung before the last looks at, at l
 QUERIES = 100  # single ones, whose median is the latency
 SUBLINEAR, WORDS = 0.8, 0.6  # powers of the number of rows with which models and vocabularies grow, about
 _CACHE_SHARE = 8  # of the memory that there is, for features and trees
+_DRAWS, _CONFIDENCE = 1000, 0.95  # of the bootstrap
 _TREE_PARAMETERS = (
     "branching", "max_leaf", "clustering", "embedding", "overlap", "alpha", "max_features_per_label",
     "spectral_dimensions", "normalize", "seed",
@@ -117,11 +118,10 @@ class Metric:
         top = resized(top, max(k, top.k))
         if self.kind == "macro-recall":
             answers = TopK(top.labels[:, :k], top.scores[:, :k])
-            rows_of = np.repeat(np.arange(truth.shape[0]), np.diff(truth.indptr))
+            rows_of, n_labels = np.repeat(np.arange(truth.shape[0]), np.diff(truth.indptr)), truth.shape[1]
             right = np.nonzero(hits(answers, truth))
-            n_labels = np.int64(truth.shape[1])
-            is_ranked = np.isin(rows_of * n_labels + truth.indices, right[0] * n_labels + answers.labels[right])
-            return LabelScores(rows_of, truth.indices, is_ranked, truth.shape[1])
+            is_ranked = np.isin(pair_keys(truth, n_labels), right[0] * np.int64(n_labels) + answers.labels[right])
+            return LabelScores(rows_of, truth.indices, is_ranked, n_labels)
         rows: Any = {"P": tallies.precision, "R": tallies.recall, "nDCG": tallies.ndcg, "F1": tallies.f1}.get(self.kind)
         if rows is None:
             likely = propensities_of_counts(counts, n_rows)
@@ -130,24 +130,17 @@ class Metric:
         return RowScores(np.concatenate(gained), np.concatenate(possible))
 
 
-def bootstrap(
-    best: Scores,
-    usual: Scores,
-    n_rows: int,
-    seed: int = 0,
-    times: int = 1000,
-    confidence: float = 0.95,
-) -> tuple[float, float]:
+def bootstrap(best: Scores, usual: Scores, n_rows: int, seed: int = 0) -> tuple[float, float]:
     """The interval of how much better ``best`` is than ``usual``, over other holdouts of the same kind. Both are scores
-    of the same rows, which are drawn with replacement ``times`` times: a paired bootstrap (Efron and Tibshirani 1993,
+    of the same rows, which are drawn with replacement many times: a paired bootstrap (Efron and Tibshirani 1993,
     "An Introduction to the Bootstrap", Section 13.3, on percentile intervals). It doesn't know that the best was chosen
     among many on these rows, so its lower end is a little too high."""
     rng = np.random.default_rng(seed)
-    differences = np.empty(times)
-    for draw in range(times):
+    differences = np.empty(_DRAWS)
+    for draw in range(_DRAWS):
         weights = np.bincount(rng.integers(0, n_rows, n_rows), minlength=n_rows).astype(np.float64)
         differences[draw] = best.value(weights) - usual.value(weights)
-    low, high = np.quantile(differences, [(1 - confidence) / 2, (1 + confidence) / 2])
+    low, high = np.quantile(differences, [(1 - _CONFIDENCE) / 2, (1 + _CONFIDENCE) / 2])
     return float(low), float(high)
 
 

@@ -129,7 +129,7 @@ def test_without_pytorch_it_says_what_to_install(texts: Path, tmp_path: Path) ->
     )
     done = python("-c", code)
     assert done.returncode == 2
-    assert done.stderr == 'Error: sylvan task needs PyTorch. Install it with: pip install "sylvan[neural]"\n'
+    assert done.stderr == 'Error: sylvan task needs PyTorch. Install it with: pip install "sylvan[neural]".\n'
     assert "Needs PyTorch" in done.stdout
 
 
