@@ -344,7 +344,7 @@ def transformer(world: World) -> None:
         assert found[0][0] == "whaling" and len(found) <= 2 and nothing == []
         assert all(0 < score <= 1 for _, score in found)
     other = world.backend("transformer")
-    assert "must be of type TextModel" in raised("OperationFailedException", lambda: world.answers(other, "a whale"))
+    assert "must hold TextModel" in raised("OperationFailedException", lambda: world.answers(other, "a whale"))
     fresh.learn(world.corpus("railways"))
     assert world.answers(fresh, "the train at the station")[0][0][0] == "railways"
     fresh.train("cached", {"frozen": "yes"})

@@ -67,7 +67,7 @@ WRONG = {
     "no word left": ("train xr-linear {train.jsonl} --model {out} --min-df 100000", "--min-df 100000 demands"),
     "n-grams of a matrix": ("train xr-linear {train.xmc} --model {out} --ngrams 1,2", "--ngrams is for text"),
     "text field of a matrix": ("train xr-linear {train.xmc} --model {out} --text-field t", "--text-field is for"),
-    "a tree that is none": ("train xr-linear {train.xmc} --model {out} --tree {text-model}", "takes a saved LabelTree"),
+    "a tree that is none": ("train xr-linear {train.xmc} --model {out} --tree {text-model}", "must hold LabelTree"),
     "no tree": ("train xr-linear {train.xmc} --model {out} --tree {nowhere}", "no such folder"),
     "k of 0": ("predict {text-model} {test.jsonl} -k 0", "'-k'"),
     "k that is no number": ("predict {text-model} {test.jsonl} -k five", "'five' is not a valid int"),

@@ -77,9 +77,9 @@ _SPACES: Mapping[str, Mapping[str, _Suggest]] = {
 }
 
 
-def subjects_of(model: TextEstimator, by_uri: Callable[[str], int | None]) -> npt.NDArray[np.int32]:
+def subjects_of(model: TextEstimator, index: Any) -> npt.NDArray[np.int32]:
     """The number that each label has in Annif's vocabulary; -1 for those that aren't there, or are deprecated."""
-    numbers = [by_uri(uri) for uri in model.vocabulary_]
+    numbers = [index.by_uri(uri, warnings=False) for uri in model.vocabulary_]
     return np.array([-1 if number is None else number for number in numbers], np.int32)
 
 
@@ -180,17 +180,12 @@ class ModelBackend(AnnifLearningBackend):
             self._refuse(f"model {str(folder)!r} not found", annif.exception.NotInitializedException)
         self.debug(f"loading model from {folder}")
         with self._annif_errors():
-            model = load(folder)
-            if not isinstance(model, self.model_type):
-                wanted = self.model_type.__name__
-                raise ModelError(f"{str(folder)!r} must be of type {wanted}. Got {type(model).__name__} instead.")
-        return model
+            return load(folder, expected=self.model_type)
 
     def _take(self, model: TextEstimator) -> tuple[TextEstimator, npt.NDArray[np.int32]]:
         """Answer with this model from now on, in one thread: Annif divides documents among processes of its own."""
         set_threads(model, 1)
-        index = self.project.subjects
-        self._opened = model, subjects_of(model, lambda uri: index.by_uri(uri, warnings=False))
+        self._opened = model, subjects_of(model, self.project.subjects)
         return self._opened
 
     def _get_backend_params(self, params: dict[str, Any] | None) -> dict[str, Any]:
@@ -331,8 +326,7 @@ class SylvanObjective(HPObjective):
         except DataError as error:  # no word is in so many documents, say
             raise optuna.TrialPruned(str(error)) from error
         index = args["subject_index"]
-        subjects = subjects_of(model, lambda uri: index.by_uri(uri, warnings=False))
-        scores = suggested(model, args["texts"], _LIMIT, subjects, len(index))
+        scores = suggested(model, args["texts"], _LIMIT, subjects_of(model, index), len(index))
         batch = annif.eval.EvaluationBatch(index)
         batch.evaluate_many(SuggestionBatch(scores), args["gold_subjects"])
         return float(batch.results(metrics=[args["metric"]])[args["metric"]])

@@ -7,7 +7,6 @@ import asyncio
 import datetime
 import functools
 import urllib.parse
-import weakref
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -16,7 +15,6 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from sylvan.data import SubjectVocabulary
 from sylvan.labels.vocabulary import looks_like_uri
 from sylvan.serve.answers import RankedRow, answers
 from sylvan.serve.bodies import Asked
@@ -30,13 +28,10 @@ from sylvan.version import __version__
 _FORM, _TSV = "application/x-www-form-urlencoded", "text/tab-separated-values; charset=utf-8"
 _MOST_DOCUMENTS = 32  # of a batch
 _MOST_FIELDS = 1000  # of a form
-_LARGE = 1 << 16  # bytes of a form from which on it is taken apart in a thread
 _LINES = 10_000  # of subjects, written at a time
 _OPTIONS = ("limit", "threshold", "language")
 _LANGUAGE = {"type": "string", "maxLength": 100}
 _UNKNOWN = "und"  # BCP 47's word for a language that isn't known; a project must name one
-
-_languages_of: weakref.WeakKeyDictionary[SubjectVocabulary, list[str]] = weakref.WeakKeyDictionary()
 
 
 class ApiInfo(msgspec.Struct):
@@ -178,8 +173,7 @@ async def suggest(call: Call) -> Suggestions:
     served, version = _asked_project(call)
     call.need_type(_FORM)
     served.engine.check_room()
-    data = await call.body()
-    form = _fields(data) if len(data) < _LARGE else await asyncio.to_thread(_fields, data)
+    form = await asyncio.to_thread(_fields, await call.body())
     options = convert(form, _bodies(call.limits)["form"], 400)
     (row,) = await _suggested(call, served, version, [options.text], options)
     return Suggestions(row)
@@ -254,12 +248,8 @@ def _vocab(version: Version) -> Vocab:
 
 def _languages(version: Version) -> list[str]:
     """The languages that labels can be had in."""
-    usual, subjects = version.served.language or _UNKNOWN, version.subjects
-    if subjects is None:
-        return [usual]
-    if subjects not in _languages_of:
-        _languages_of[subjects] = subjects.languages
-    return sorted({language or usual for language in _languages_of[subjects]}) or [usual]
+    usual = version.served.language or _UNKNOWN
+    return sorted({language or usual for language in version.languages}) or [usual]
 
 
 async def _need_language(version: Version, language: str) -> None:

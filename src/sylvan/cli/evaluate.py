@@ -22,7 +22,6 @@ from sylvan.cli.models import codes_of, input_for, learned_rows, load_model, sav
 from sylvan.cli.session import Session, folder_size, quietly, say, write_text
 from sylvan.errors import DataError
 from sylvan.hub.card import MEASURED
-from sylvan.labels.targets import true_labels
 from sylvan.labels.vocabulary import Numbers
 from sylvan.metrics import figures
 from sylvan.models.blocks import has_probabilities, inner_of, rank_blocks
@@ -265,19 +264,15 @@ def _propensities(model: Any, a: float, b: float, n_columns: int) -> Any:
 
 def _split(model: Any, labels: Any) -> tuple[sp.csr_matrix, list[int], list[Any]]:
     """The labels that the model has, as a matrix, and the rows and names (or ids) of all others."""
-    if model.takes_texts:
-        vocabulary = model.vocabulary_
+    vocabulary = model.vocabulary_
+    if model.takes_texts or isinstance(vocabulary, Numbers):
+        if not model.takes_texts:  # numbers of columns are names
+            labels = [list(map(str, row)) for row in np.split(labels.indices, labels.indptr[1:-1])]
         unknown = [(row, name) for row, names in enumerate(labels) for name in names if name not in vocabulary]
         return vocabulary.encode(labels, unknown="ignore"), [row for row, _ in unknown], [name for _, name in unknown]
-    if isinstance(model.vocabulary_, Numbers):
-        numbers = np.split(labels.indices, labels.indptr[1:-1])  # those of columns are names
-        matrix = true_labels(numbers, model.vocabulary_, unknown="drop").to_scipy()
-        missing = np.array([str(number) not in model.vocabulary_ for number in labels.indices.tolist()], bool)
-    else:
-        Y = widened(labels, model.n_labels_)
-        matrix, missing = sp.csr_matrix(Y[:, : model.n_labels_]), labels.indices >= model.n_labels_
+    matrix, missing = widened(labels, model.n_labels_)[:, : model.n_labels_], labels.indices >= model.n_labels_
     row_of = np.repeat(np.arange(labels.shape[0]), np.diff(labels.indptr))
-    return matrix, row_of[missing].tolist(), labels.indices[missing].tolist()
+    return sp.csr_matrix(matrix), row_of[missing].tolist(), labels.indices[missing].tolist()
 
 
 def score(

@@ -21,8 +21,6 @@ from sylvan.hub.card import distinct_titles
 from sylvan.params.wording import counted
 from sylvan.store.registry import load
 
-_WIDTH = 100
-
 
 class TitledModel:
     """A model, what its labels are called, and which code each title stands for; without titles, the model as it is.
@@ -115,7 +113,7 @@ def command(model: str, input_: str | None, settings: tuple[str, ...], **flags: 
         content = [each.to_dict() for each in explanations]
         write_text(json_, json.dumps(content, ensure_ascii=False, indent=1, allow_nan=False) + "\n")
     if "-" not in (html, json_):
-        click.echo("\n\n".join(each.text(_WIDTH) for each in explanations))
+        click.echo("\n\n".join(each.text() for each in explanations))
 
 
 def _row(model: Any, folder: str, path: str | None, flags: dict[str, Any]) -> Any:

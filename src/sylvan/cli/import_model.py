@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import click
 
 from sylvan.cli.session import Session, folder_size
-from sylvan.errors import DataError, ParameterError
 from sylvan.params.wording import counted
 from sylvan.weights.layer import WEIGHT_DTYPES
 
@@ -42,6 +40,8 @@ def command(ctx: click.Context, /, source: str, folder: str, labels: str | None,
       sylvan import napkinxc-model --from napkinxc --model runs/m --beam 100
     """
     from sylvan import importers
+    from sylvan.cli.io.inputs import read_names
+    from sylvan.data import Vocabulary
     from sylvan.models.text import TextModel
     from sylvan.store import check_target
     from sylvan.store.registry import load
@@ -51,7 +51,7 @@ def command(ctx: click.Context, /, source: str, folder: str, labels: str | None,
         raise click.UsageError("--labels and --vectorizer go together: names need texts, and texts names.", ctx)
     check_target(folder)
     library = flags["library"] or importers.detect(source)
-    names = None if labels is None else _read_names(labels)
+    names = None if labels is None else Vocabulary(read_names(labels, "strict"))
     options = {"weight_dtype": flags["weight_dtype"]}
     if library == "omikuji" and names is not None:
         options["n_labels"] = len(names)
@@ -60,11 +60,7 @@ def command(ctx: click.Context, /, source: str, folder: str, labels: str | None,
         model.set_params(beam=flags["beam"])
     result: Any = model
     if names is not None:
-        vectorizer: Any = load(flags["vectorizer"])
-        if not isinstance(vectorizer, TfidfVectorizer):
-            kind = type(vectorizer).__name__
-            raise ParameterError(f"{flags['vectorizer']!r} holds a {kind}, not a TfidfVectorizer.")
-        result = TextModel.from_parts(vectorizer, model, names)
+        result = TextModel.from_parts(load(flags["vectorizer"], expected=TfidfVectorizer), model, names)
     result.save(folder)
     Session.of(ctx).written = f"the model was saved in {folder}"
     if not quiet:
@@ -76,15 +72,3 @@ def command(ctx: click.Context, /, source: str, folder: str, labels: str | None,
         click.echo(f"  scores combined by {combine}, a beam of {model.beam}{scaled}")
         click.echo(f"Saved it in {folder} ({folder_size(folder)})")
 
-
-def _read_names(path: str) -> Any:
-    """One name a line; the last line may lack its end."""
-    from sylvan.data import Vocabulary
-
-    try:
-        text = Path(path).read_text("utf-8")  # in which a line ends in a line feed alone
-    except OSError as error:
-        raise DataError(f"{path!r} can't be read ({error.strerror}).") from error
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path!r} is not UTF-8 text ({error}).") from error
-    return Vocabulary(text.removesuffix("\n").split("\n") if text else ())

@@ -12,7 +12,7 @@ import click
 import torch
 
 from sylvan.cli.options import Config, resumes
-from sylvan.cli.session import Session, quietly, say, spoken_warnings
+from sylvan.cli.session import Session, quietly, say
 from sylvan.errors import ParameterError
 from sylvan.neural import RefreshSchedule
 from sylvan.neural.loop.checkpoint import TrainingFolder, has_checkpoint, write_json
@@ -47,7 +47,7 @@ def run(ctx: click.Context, owner: Any, make_job: Any, flags: dict[str, Any]) ->
     if flags["threads"] is not None:
         torch.set_num_threads(flags["threads"])
     results: list[dict[str, Any]] = []
-    with quietly(flags), spoken_warnings():
+    with quietly(flags):
         for seed, folder in zip(seeds, folders, strict=True):
             if several:
                 say(flags, f"Seed {seed}:")

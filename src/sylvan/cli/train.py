@@ -12,7 +12,7 @@ import click
 
 from sylvan.cli import options as of
 from sylvan.cli.options import on_cluster, ray_option, work_options, working
-from sylvan.cli.session import LazyGroup, Session, need_subcommand, quietly, say, spoken_warnings
+from sylvan.cli.session import LazyGroup, Session, need_subcommand, quietly, say
 from sylvan.errors import DataError, ParameterError
 from sylvan.indexing.tree import LabelTree
 from sylvan.params.fields import construct
@@ -167,7 +167,7 @@ def _train(ctx: click.Context, name: str, flags: dict[str, Any]) -> None:
     vectorizer.check_params()
     resolve_jobs(flags["threads"])
     flags["quiet"] = flags["quiet"] or not _writes()
-    with quietly(flags), spoken_warnings(), on_cluster(flags["ray_address"], flags["threads"]):
+    with quietly(flags), on_cluster(flags["ray_address"], flags["threads"]):
         _fit_and_save(Session.of(ctx), model, vectorizer, flags)
 
 
@@ -206,10 +206,7 @@ def _settings(ctx: click.Context, owner: Any, flags: dict[str, Any]) -> tuple[di
     ]  # fmt: skip
     config.refuse()
     if flags["tree"] is not None:
-        parameters[tree] = loaded = load(flags["tree"])
-        if not isinstance(loaded, LabelTree):
-            words = f"{flags['tree']} holds a {type(loaded).__name__}"
-            raise ParameterError(f"--tree takes a saved LabelTree, but {words}.")
+        parameters[tree] = load(flags["tree"], expected=LabelTree)
     return parameters, text
 
 
@@ -260,9 +257,9 @@ def _fit_and_save(session: Session, model: Any, vectorizer: Any, flags: dict[str
         model.text_fields_, model.labels_field_ = source.text_fields, source.labels_field
     elif model.takes_texts:
         raise DataError(f"{type(model).__name__} learns from texts, but {flags['train']} is {source.words}.")
-    for option in () if source.is_text else (*_TEXT_SHORTCUTS, "text_settings", "text_fields"):
+    for option in () if source.is_text else (*_TEXT_SHORTCUTS, "text_settings"):
         if flags[option] not in (None, ()):
-            name = {"text_settings": "set-text", "text_fields": "text-field"}.get(option, option.replace("_", "-"))
+            name = "set-text" if option == "text_settings" else option.replace("_", "-")
             raise DataError(f"--{name} is for text, but {flags['train']} is a matrix.")
     if flags[of.OF_TEXTS] and not source.is_text:
         raise ParameterError(f"The {of.OF_TEXTS!r} parameter is for texts, and {flags['train']} is {source.words}.")

@@ -13,7 +13,7 @@ import click
 
 from sylvan.cli import options as of
 from sylvan.cli.options import on_cluster, ray_option, resume_options, working
-from sylvan.cli.session import Session, quietly, spoken_warnings
+from sylvan.cli.session import Session, quietly
 from sylvan.errors import ParameterError
 from sylvan.models.ensembles.ensemble import PRESETS
 from sylvan.models.reranker.reranker import RERANKER_PRESETS
@@ -105,15 +105,14 @@ def _train(ctx: click.Context, kind: str, flags: Values) -> None:
         each.text_fields_, each.labels_field_ = source.text_fields, source.labels_field
     model.check_params()
     options = read_given_texts(flags.get("label_texts"), flags["language"])
-    test, checkpoint = None if plan else open_test(model, flags), None
-    with quietly(flags), spoken_warnings(), on_cluster(flags["ray_address"], flags["threads"]):
+    test = None if plan else open_test(model, flags)
+    with quietly(flags), on_cluster(flags["ray_address"], flags["threads"]):
         X, Y = source.read()
         if plan:
             click.echo(model.plan(X, Y, **options).text())
             return
-        if "checkpoint" in flags:
-            checkpoint, work = working(session, model, flags)
-            options |= work
+        checkpoint, work = working(session, model, flags)
+        options |= work
         start = time.perf_counter()
         model.fit(X, Y, **options)
         seconds = time.perf_counter() - start

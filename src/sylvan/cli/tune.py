@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from sylvan.cli.options import config_of, config_option, input_options, on_cluster, ray_option
-from sylvan.cli.session import Session, folder_size, quietly, say, spoken_warnings
+from sylvan.cli.session import Session, folder_size, quietly, say
 from sylvan.errors import DataError
 
 # Options that sylvan.tune takes as they are.
@@ -74,7 +74,7 @@ def command(ctx: click.Context, /, train: str, folder: str, report: str | None, 
         raise DataError(f"The report is a folder, but {report!r} is a file: give another one with --report.")
     source: Any = open_input(train, flags, part="trn")
     options = {name: flags[name] for name in _OF_TUNE}
-    with quietly(flags), spoken_warnings(), on_cluster(flags["ray_address"], flags["threads"]):
+    with quietly(flags), on_cluster(flags["ray_address"], flags["threads"]):
         options["groups"] = None if flags["groups"] is None else _groups(flags["groups"], source)
         X, Y = source.read()
         if source.is_text:

@@ -8,7 +8,7 @@ import click
 
 from sylvan import store
 from sylvan.cli.options import input_options, subjects_options
-from sylvan.cli.session import quietly, say, spoken_warnings
+from sylvan.cli.session import quietly, say
 from sylvan.data.streams import open_read
 from sylvan.errors import DataError, ParameterError
 from sylvan.params.wording import are
@@ -63,7 +63,7 @@ def command(model: str, keep: int, only_plan: bool, undo: bool, **flags: Any) ->
             "there is nothing to do: give NEW, --forget, --merge, --label-texts, --rename, --remove or --undo."
         )
     store.contents(model)  # says that there is no model, where there is none to lock
-    with store.updating(model), quietly(flags), spoken_warnings():
+    with store.updating(model), quietly(flags):
         if undo:
             n_left = store.undo(model, keep)
             words = f"Went back to the version before; {n_left} earlier {are(n_left)} left."

@@ -25,7 +25,6 @@ from sylvan.serve.problems import Problem
 from sylvan.serve.versions import Version
 from sylvan.text.characters import is_unspaced, mark_class, read_text, word_class
 
-_EASILY_CHECKED = 1_000
 _NODE = re.compile(r"([0-9]{1,9})/(?:root|([0-9]{1,9})\.([0-9]{1,9}))")
 _MOST_SPANS = 5_000
 _MOST_EXAMPLES = 2_000  # texts of a label that are compared with the one that is explained
@@ -82,10 +81,6 @@ def check(version: Version, request: Asked) -> None:
             raise Problem(422, "The 'tail' field goes with no stopping rule: probabilities are the same with any tail.")
     if request.branch is not None:
         node_of(version, request.branch)
-    for name in ("allowed", "denied"):
-        labels = getattr(request, name) or ()
-        for label in labels if len(labels) <= _EASILY_CHECKED else ():  # longer lists are in the engine's thread
-            known_label(version, label, name)
 
 
 def known_label(version: Version, label: str | int, field: str) -> int:

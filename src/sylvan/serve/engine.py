@@ -104,9 +104,9 @@ class Engine:
                 with contextlib.suppress(Exception):  # who counts must not keep those who wait from their answers
                     self._batched(sum(len(work.rows) for work in waiting))
                 _answer(waiting)
-            for loop in {work.loop for work in batch}:
+            for work in batch:
                 with contextlib.suppress(RuntimeError):  # the loop has ended, and with it whoever waited
-                    loop.call_soon_threadsafe(_deliver, [work for work in batch if work.loop is loop])
+                    work.loop.call_soon_threadsafe(work.deliver, work.outcome or [])
 
 
 def _first_batch(works: list[Work]) -> tuple[list[Work], list[Work]]:
@@ -134,8 +134,3 @@ def _answer(batch: list[Work]) -> None:
             for work in batch:
                 _answer([work])
 
-
-def _deliver(batch: list[Work]) -> None:
-    """In the event loop: the outcomes to those that wait for them."""
-    for work in batch:
-        work.deliver(work.outcome or [])

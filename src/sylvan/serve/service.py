@@ -11,7 +11,7 @@ import sys
 import time
 import traceback
 from collections.abc import Coroutine
-from typing import Any, TextIO
+from typing import Any
 
 import msgspec
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -63,7 +63,6 @@ class Metrics:
         for name, (kind, words, labels, value) in _METRICS.items():
             options = {} if value is None else {_OPTIONS[kind]: value}
             self._all[name] = kind(f"sylvan_{name}", words, labels, registry=self._registry, **options)
-        self._children: dict[Any, Any] = {}
 
     def __call__(self, name: str, *labels: str) -> Any:
         """A counter, gauge or histogram of these labels."""
@@ -71,13 +70,8 @@ class Metrics:
 
     def request(self, route: str, model: str, status: int, seconds: float) -> None:
         """Count an answer."""
-        key = (route, model, status)
-        pair = self._children.get(key)
-        if pair is None:
-            pair = self("requests", route, model, str(status)), self("request_seconds", route, model)
-            self._children[key] = pair
-        pair[0].inc()
-        pair[1].observe(seconds)
+        self("requests", route, model, str(status)).inc()
+        self("request_seconds", route, model).observe(seconds)
 
     def version(self, model: str, old: str | None, new: str) -> None:
         """Say which version of a model is served from now on."""
@@ -100,8 +94,8 @@ class Metrics:
 class Log:
     """Lines that wait, and the thread that writes them."""
 
-    def __init__(self, metrics: Metrics, stream: TextIO | None = None) -> None:
-        self._stream = sys.stdout if stream is None else stream  # None where that is closed
+    def __init__(self, metrics: Metrics) -> None:
+        self._stream = sys.stdout  # None where that is closed
         self._lines: list[bytes] = []
         self._metrics = metrics
         self._worker = Worker(self._write, "log")

@@ -153,12 +153,11 @@ class Version:
 
     def label(self, number: int) -> str | int:
         """A label as answers give it: its name, or its id where labels have none."""
-        name = self._names.get(number)
-        if name is None:
-            if self.vocabulary is None:
-                return number
-            name = self._names[number] = self.vocabulary[number]
-        return name
+        if self.vocabulary is None:
+            return number
+        if number not in self._names:
+            self._names[number] = self.vocabulary[number]
+        return self._names[number]
 
     def title(self, label: str | int) -> str:
         """What people read for a label: of a URI, its subject's label."""
@@ -166,14 +165,14 @@ class Version:
             return self.subjects.label(label, self.served.language) or label
         return str(label) if self.vocabulary is not None else f"label {label}"
 
-    @property
-    def titled(self) -> tuple[Any, dict[str, str]]:
-        """The model with its labels called as people call them, for explanations; and the titles by the labels."""
-        with self._making:
-            return self._titled
+    @functools.cached_property
+    def languages(self) -> list[str]:
+        """Those of the subjects' labels; "" where they name none."""
+        return [] if self.subjects is None else self.subjects.languages
 
     @functools.cached_property
-    def _titled(self) -> tuple[Any, dict[str, str]]:
+    def titled(self) -> tuple[Any, dict[str, str]]:
+        """The model with its labels called as people call them, for explanations; and the titles by the labels."""
         if self.subjects is None or self.vocabulary is None:
             return self.model, {}
         titles = distinct_titles(self.vocabulary, lambda code: self.title(str(code)))

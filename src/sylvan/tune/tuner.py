@@ -51,7 +51,6 @@ _Rows = npt.NDArray[np.int32]
 ROOM = 512  # bytes of a size that a pruned model leaves free for notes, as ``sylvan compress`` does
 LONG = 600  # characters of a text, in the mean, from which on texts are long: pages, not titles or summaries
 _BUDGET = "10m"  # where neither time nor trials are given
-_SEED = Number(int, 0, 2**31 - 1)
 
 
 def grow_ensemble(
@@ -296,7 +295,7 @@ def tune(
     if budget is None and max_trials is None:
         budget = _BUDGET
     allowed = Budget(None if budget is None else parse_seconds(budget, "budget"), clock)
-    check_value("seed", seed, _SEED, "tune")
+    check_value("seed", seed, Number(int, 0, 2**31 - 1), "tune")
     resolve_jobs(n_jobs)
     rows, labels, vocabulary, inputs = _training_rows(X, Y)
     train, apart = split_rows(np.diff(labels.indptr) > 0, holdout, groups, seed)

@@ -60,10 +60,13 @@ def read_labels(path: str, model: Any) -> list[Any]:
     return labels
 
 
-def read_names(path: str) -> list[str]:
-    """The names in a file, one a line."""
+def read_names(path: str, errors: str = "replace") -> list[str]:
+    """The names in a file, one a line; where it isn't UTF-8, ``errors`` are replaced, or "strict"."""
     with open_read(path) as stream:
-        return [line.decode("utf-8", "replace") for _, line in stream.lines()]
+        try:
+            return [line.decode("utf-8", errors) for _, line in stream.lines()]
+        except UnicodeDecodeError as error:
+            raise DataError(f"{path!r} is not UTF-8 text ({error}).") from error
 
 
 class FilteredPairs:
