@@ -79,7 +79,7 @@ def test_a_tail_is_all_but_the_most_frequent_classes() -> None:
     assert make_tail_sampler("uniform", 5, counts=[1, 1, 1, 1, 1], n_head=2).drawn.tolist() == [2, 3, 4]
     for wrong in (0, 10, 2.0, True):
         with pytest.raises(
-            ParameterError, match=r"'n_head' parameter of make_tail_sampler must be an int in \[1, 10\)"
+            ParameterError, match=r"'n_head' parameter of make_tail_sampler must be an int in \[1, 9\]"
         ):
             make_tail_sampler("unigram", 10, counts=COUNTS, n_head=wrong)  # type: ignore[arg-type]
     with pytest.raises(ParameterError, match="'sampler' parameter of HeadAndTailLoss must be a Subset"):

@@ -85,7 +85,7 @@ def test_a_head_is_the_most_frequent_classes() -> None:
     more = {"loss_parameters": {"n_head": 4, "shared": True}}
     wide: Any = ClassObjective(30, 6, sampler="unigram", loss="head-and-tail", n_samples=29, counts=counts, **more).loss
     assert wide.head.tolist() == [26, 27, 28, 29] and wide.shared and wide.n_samples == 29
-    with pytest.raises(ParameterError, match=r"'n_head' parameter of make_tail_sampler must be an int in \[1, 30\)"):
+    with pytest.raises(ParameterError, match=r"'n_head' parameter of make_tail_sampler must be an int in \[1, 29\]"):
         ClassObjective(
             30, 6, sampler="unigram", loss="head-and-tail", n_samples=5, counts=counts, loss_parameters={"n_head": 30}
         )

@@ -26,9 +26,8 @@ class SequenceEncoder(Parameterized, nn.Module):
     """Turns the items that a user had so far into a query for the next one; an encoder writes ``_encode``.
 
     ``encoder(items)`` takes int64 ids of shape (batch, length) in which -1 is padding, and gives queries of shape
-    (batch, length, dim): the one at a place knows the items up to there, and no later one. Before anything else every
-    row is moved together to the left, so that padding on the left, on the right or in between makes no difference; at
-    padding the result is zero.
+    (batch, length, dim): the one at a place knows the items up to there, and no later one. Where a row's padding is
+    makes no difference; at padding the result is zero.
 
     Parameters
     ----------
@@ -210,9 +209,8 @@ class CausalTransformer(Parameterized, nn.Module):
 class GRU4Rec(SequenceEncoder):
     """A GRU over item embeddings; a linear map takes its state to the dimensions of the items.
 
-    The state is wider than an item (128 against 64), so the map is what lets queries meet the item table, and the table
-    be the same for input and answers. The queries are normalised to a length near ``sqrt(dim)`` as SASRec's are, so
-    that one learning rate serves both.
+    The state is wider than an item (128 against 64). The queries are normalised to a length near ``sqrt(dim)`` as
+    SASRec's are, so that one learning rate serves both.
 
     Parameters
     ----------

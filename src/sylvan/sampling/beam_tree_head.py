@@ -143,9 +143,8 @@ class BeamTreeHead(ReducedLoss):
 
     Each edge of a tree over the classes has a weight vector (and a bias); the score of a class is the sum over its
     path, :math:`s_k(x) = \sum_{e \in \mathrm{path}(k)} (\theta_e \cdot x + b_e)` (Eq. 9). For training, a beam search
-    for the features alone, without a look at the target, selects candidates :math:`C_x`; noises are drawn from the
-    other classes; and the loss is that of :class:`~sylvan.sampling.CANELoss`, whose gradients here are Eqs. (10) and
-    (11). The same beam search then ranks. Scores tend to the log-odds of the classes, as with the full softmax.
+    for the features alone selects candidates :math:`C_x`; noises are drawn from the other classes; and the loss is that
+    of :class:`~sylvan.sampling.CANELoss`. The same beam search then ranks.
 
     Called as ``head(features, targets)``, it gives the loss; :meth:`topk` ranks, :meth:`log_prob` gives probabilities.
 
@@ -178,8 +177,7 @@ class BeamTreeHead(ReducedLoss):
         as nodes are, layer after layer.
     edge_biases : Parameter of float32, shape (n_edges,), or None
     coverage : Tensor of float32, scalar
-        Share of the last batch's positives that were among their candidates. The paper's Corollary 1: as it comes near
-        1, the variance comes near the full softmax's.
+        Share of the last batch's positives that were among their candidates.
 
     Raises
     ------
@@ -195,9 +193,8 @@ class BeamTreeHead(ReducedLoss):
     :class:`~sylvan.sampling.RowwiseAdagrad`, Adagrad or SGD for them (:func:`~sylvan.sampling.check_optimizer` has the
     reasons) and what you like for the network before.
 
-    A positive outside the candidates stands against candidates alone (Eq. 3), so that a tree that puts like classes
-    together pays: it decides how many targets are covered. ``state_dict`` carries the tree, and ``load_state_dict``
-    takes it over: a head made with any tree of the same shape will do.
+    A tree that puts like classes together pays: it decides how many targets are covered. ``state_dict`` carries the
+    tree, and ``load_state_dict`` takes it over: a head made with any tree of the same shape will do.
 
     References
     ----------

@@ -12,7 +12,7 @@ import numpy as np
 
 from sylvan.errors import ParameterError
 from sylvan.indexing import LabelTree, balanced_tree, class_tree
-from sylvan.params.fields import Number
+from sylvan.params.fields import Number, check_value
 from sylvan.sampling.beam_tree_head import BeamTreeHead
 from sylvan.sampling.losses.cane import FrequencySubsets
 from sylvan.sampling.losses.loss import ClassLoss
@@ -157,10 +157,7 @@ def make_tail_sampler(
     [1, 3, 4]
     """
     often = class_counts(counts, n_classes, owner="make_tail_sampler")
-    if not Number(int, 1, n_classes - 1).accepts(n_head):
-        raise ParameterError(
-            f"The 'n_head' parameter of make_tail_sampler must be an int in [1, {n_classes}). Got {n_head!r} instead."
-        )
+    check_value("n_head", n_head, Number(int, 1, n_classes - 1), "make_tail_sampler")
     tail = often.argsort(descending=True, stable=True)[n_head:].sort().values
     return Subset(n_classes, make_sampler(name, len(tail), dim, counts=often[tail], **parameters), tail)
 

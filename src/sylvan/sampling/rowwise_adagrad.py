@@ -37,9 +37,8 @@ class RowwiseAdagrad(torch.optim.Optimizer):
               w \leftarrow w - \frac{\mathrm{lr}}{\sqrt{s} + \epsilon}\, g,
 
     that is, Adagrad with the mean of the squares over the row in place of each square. The state is a number a class
-    instead of a second table, and a step reads and writes only the rows in the gradient: its cost and memory depend on
-    the number of classes drawn, not on the number of classes. Gradients that aren't sparse are taken too, and several
-    entries for a row count as their sum, as they would in a dense gradient.
+    instead of a second table, and a step reads and writes only the rows in the gradient. Gradients that aren't sparse
+    are taken too, and several entries for a row count as their sum.
 
     Parameters
     ----------
@@ -118,11 +117,7 @@ class RowwiseAdagrad(torch.optim.Optimizer):
         return loss
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take back what ``state_dict`` gave: as any optimiser of PyTorch, but for the sums, which keep their dtype.
-
-        The base class casts what it loads to the dtype of the parameter, in which the sums of squares of a table in
-        half precision would overflow or stand still.
-        """
+        """Take back what ``state_dict`` gave; the sums, which would overflow in half precision, keep their dtype."""
         super().load_state_dict(state_dict)
         saved = [key for group in state_dict["param_groups"] for key in group["params"]]
         parameters = [parameter for group in self.param_groups for parameter in group["params"]]
@@ -162,16 +157,12 @@ class HarmfulOptimizerWarning(UserWarning):
 def check_optimizer(optimizer: torch.optim.Optimizer, class_embeddings: Tensor) -> bool:
     """Warn, once for each optimiser, when it is of Adam's kind and trains the class table of a sampled loss.
 
-    A sampled loss gives the rare classes it draws a large gradient, one over the probability of the draw, to stand for
-    all the times that they aren't drawn. Adam and its kin (RMSprop, NAdam, SparseAdam ...) divide each number's
-    gradient by a running root of its square, which does harm twice. The weights are normalised away: a row drawn every
-    hundredth step with a hundredfold gradient moves a tenth as far as one with the same mean gradient in every step,
-    and a twentieth with SparseAdam, where SGD moves both alike. And the steps don't shrink as gradients of changing
-    sign come in, so the noise of the draws stays in the table, where Adagrad averages it out. In a trial on Penn
-    Treebank, Adam on the class table ruined every sampled loss; on small problems, with a step size tuned for it, it
-    came out much like Adagrad, which is why this is a warning and not an error. Adagrad, row by row
-    (:class:`~sylvan.sampling.RowwiseAdagrad`) or number by number, and SGD are safe. Adam is fine for the network that
-    makes the queries, and with the full softmax for everything.
+    A sampled loss gives the rare classes it draws a large gradient, to stand for all the times that they aren't drawn.
+    Adam and its kin (RMSprop, NAdam, SparseAdam ...) divide each number's gradient by a running root of its square,
+    which does harm twice: the weights are normalised away, and the noise of the draws stays in the table, where Adagrad
+    averages it out. On Penn Treebank it ruined every sampled loss; on small problems, with a step size tuned for it, it
+    came out much like Adagrad. Adagrad, row by row (:class:`~sylvan.sampling.RowwiseAdagrad`) or number by number, and
+    SGD are safe. Adam is fine for the network that makes the queries, and with the full softmax for everything.
 
     Parameters
     ----------

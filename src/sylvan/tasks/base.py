@@ -302,15 +302,15 @@ class Task(Parameterized, Job):
     dropout : float in [0, 1]
         Of the encoder, in training.
     batch_size : int
-        Rows of a batch.
+        Rows, or sequences, of a batch.
     optimizer : {"adagrad", "rowwise-adagrad", "sgd", "adam"}
         Of the tables of classes and inputs. Adam ruins sampled losses there.
     learning_rate : float
         Of Adam on the encoder's layers.
     table_learning_rate : float
-        Of ``optimizer`` on the class table.
+        Of ``optimizer`` on the class table and the vectors of inputs.
     seed : int
-        Decides the first parameters and the order of batches.
+        Decides how data are split, the first parameters and the order of batches.
     device : str or torch.device
     """
 

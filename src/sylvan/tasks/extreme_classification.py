@@ -58,10 +58,6 @@ class ExtremeClassification(Task):
         Whether rows are scaled to length 1.
     validation_share : float
         Of the training rows, for validation where none is given.
-    dropout : float
-        On the embedding of a row, in training.
-    learning_rate, table_learning_rate : float
-        Of Adam, and of ``optimizer`` on the vectors of features and classes.
 
     Attributes
     ----------
@@ -72,9 +68,6 @@ class ExtremeClassification(Task):
     -----
     The measures are P@1, P@3 and P@5 over all classes, exact, as :func:`sylvan.metrics.precision` has them; with the
     loss "beam-tree" of what its search finds. The mean features of its rows make a class's place in a tree by k-means.
-
-    The rate of the table was chosen among three, after one epoch with uniform negatives on book titles; another set or
-    sampler may want another.
 
     References
     ----------

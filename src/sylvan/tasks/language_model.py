@@ -196,21 +196,12 @@ class LanguageModel(Task):
     n_layers, n_heads, feed_forward : int
     length, batch_size : int
         Words of a sequence, and sequences of a batch.
-    loss : str, ClassLoss or BeamTreeHead
-        By a name of :func:`sylvan.sampling.make_loss` or :func:`sylvan.sampling.make_head`, or as an object. "auto"
-        is "head-and-tail" with the 1,000 most frequent classes (or half of them) for a head, where the sampler is given
-        by name and isn't "in-batch", and "sampled-softmax" otherwise. Of the head "beam-tree"
-        ``loss_parameters`` choose the tree: "frequency", or "kmeans" by the two words before.
     n_samples : int, optional
         Negatives for each word, or for all words of a batch where ``shared``; candidates of "cane" and "beam-tree". By
         default 20, or half of the words where that is less.
-    optimizer : {"adagrad", "rowwise-adagrad", "sgd", "adam"}
-        Of the class table and of the words' embeddings. Adam ruins sampled losses there.
     learning_rate, embedding_learning_rate, table_learning_rate : float
-        Of Adam on the encoder's layers, and of ``optimizer`` on the embeddings and on the class table. The best rate of
-        the class table isn't that of every sampler: those far from the softmax want smaller ones.
-    seed : int
-        Decides the first parameters and the order of windows.
+        Of Adam on the encoder's layers, and of ``optimizer`` on the embeddings and on the class table. Samplers far
+        from the softmax want a smaller rate of the class table.
 
     Attributes
     ----------
@@ -222,7 +213,8 @@ class LanguageModel(Task):
     -----
     The measure is perplexity over the whole vocabulary, ``exp`` of the mean of ``-log p(word)`` under the full softmax;
     every word and every end of a sentence counts. The LSTM reads the text in 20 columns, its state carried along; the
-    Transformer sees the words before in windows of ``length`` side by side.
+    Transformer sees the words before in windows of ``length`` side by side. The two words before make a word's place in
+    a tree by k-means, which ``loss_parameters`` choose for the head "beam-tree".
 
     References
     ----------

@@ -13,9 +13,9 @@ from torch import Tensor, nn
 
 from sylvan.arrays import validate
 from sylvan.data import SequenceData
-from sylvan.errors import DataError, ParameterError
+from sylvan.errors import DataError
 from sylvan.neural.sequence import PADDING, GRU4Rec, SASRec, SequenceEncoder
-from sylvan.params.fields import KW_ONLY, Choice, Range, parameterized
+from sylvan.params.fields import KW_ONLY, Choice, Range, check_value, parameterized
 from sylvan.runtime.checkpoint import checksum
 from sylvan.sampling.tensors import slices
 from sylvan.tasks.base import Task, context_centers, ranking_measures, target_ranks
@@ -103,8 +103,7 @@ def split_sequences(data: SequenceData, split: Split = "users", seed: int = 0) -
     >>> parts.train_ends.tolist(), parts.test.targets(found).tolist()
     ([2, 2], [3, 3])
     """
-    if split not in SPLITS:
-        raise ParameterError(f"The 'split' parameter must be one of {', '.join(map(repr, SPLITS))}. Got {split!r}.")
+    check_value("split", split, Choice(SPLITS), "split_sequences")
     lengths = np.diff(data.offsets)
     if split == "users":
         order, last = np.random.default_rng(seed).permutation(len(lengths)), np.maximum(lengths - 1, 1)
@@ -197,10 +196,6 @@ class SequentialRecommendation(Task):
     exclude_seen : bool
         Whether items that the user has had before are excluded from the ranking. The item asked for always stays in,
         also when the user has had it before.
-    batch_size : int
-        Sequences of at most ``max_length`` places in a batch.
-    seed : int
-        Decides the split, the first parameters and the order of batches.
 
     Attributes
     ----------
@@ -212,9 +207,6 @@ class SequentialRecommendation(Task):
     Measures are NDCG and recall at 10, 20 and 50 over the full catalogue, exact. With one right item a question, NDCG@k
     is the mean of ``1 / log2(rank + 1)`` over the questions whose rank is at most k and recall the share of these;
     both agree with :mod:`sylvan.metrics`.
-
-    The rate of the table was chosen among three, with full softmax and uniform negatives on a small set of reviews;
-    another set or sampler may want another.
 
     References
     ----------
@@ -345,8 +337,7 @@ class SequentialRecommendation(Task):
 
     def _known_items(self, histories: Iterable[Sequence[str | int]], unknown: str) -> list[list[int]]:
         """The ids of the items of every history."""
-        if unknown not in ("error", "ignore"):
-            raise ParameterError(f"The 'unknown' of recommend must be 'error' or 'ignore'. Got {unknown!r} instead.")
+        check_value("unknown", unknown, Choice(("error", "ignore")), "recommend")
         if isinstance(histories, str):
             raise DataError(f"recommend takes a list of histories, each a list of items. Got {histories!r} instead.")
         names, ids_of_rows = self.sequences.items, []

@@ -41,8 +41,7 @@ _REMEDY = (
 class WarmupSchedule(Parameterized):
     """Up in a straight line over the first steps, then down in one to ``floor`` at the last step.
 
-    Fine-tuning of a pretrained encoder begins with small steps, because Adam's moments are unreliable at first, and
-    ends with small ones (PECOS, section 4.2, as in BERT).
+    For fine-tuning a pretrained encoder (PECOS, section 4.2, as in BERT).
 
     Parameters
     ----------
@@ -129,9 +128,7 @@ class RefreshSchedule(Parameterized):
     def for_classes(cls, n_classes: int) -> RefreshSchedule:
         """Every five steps up to ten thousand classes, and in proportion to their number beyond.
 
-        A step's share of a refresh then costs about the same however many classes there are. In trials on Penn
-        Treebank (ten thousand words) every five steps came nearer to the full softmax than every ten, and every two
-        hardly nearer than every five.
+        A step's share of a refresh then costs about the same however many classes there are.
 
         Examples
         --------
@@ -275,9 +272,8 @@ def train(
 ) -> History:
     """Train until the validation measure stops improving or a limit is reached; ``job.module`` is then the best model.
 
-    Evaluations leave the generators as they were, and a checkpoint holds the module, the optimisers, the generators
-    and the position: a training that was stopped or killed and goes on by ``resume`` has the same parameters, bit for
-    bit, as one that never stopped (on the same device, with the same number of threads).
+    A training that was stopped or killed and goes on by ``resume`` has the same parameters, bit for bit, as one that
+    never stopped (on the same device, with the same number of threads).
 
     Parameters
     ----------
@@ -305,8 +301,8 @@ def train(
     on_entry : callable, optional
         Given each new entry of the history.
     on_start : callable, optional
-        Called once, before the first step, when nothing was wrong with the parameters and the checkpoint is taken in
-        or, where it isn't gone on from, removed: the time to write beside it what belongs to this training.
+        Called once, before the first step, when the checkpoint is taken in or removed: the time to write beside it what
+        belongs to this training.
     engine : Engine, optional
         Where and how it computes: the module is then placed on its device, batches are shared among its processes,
         gradients accumulated over its number of batches, and steps counted are the optimisers'. A checkpoint is never

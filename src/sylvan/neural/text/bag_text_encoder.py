@@ -40,8 +40,8 @@ _MIX = np.uint64(0x9E3779B97F4A7C15)
 class BagEncoder(Parameterized, nn.Module):
     """A linear map of sparse rows, or with ``hidden`` a net of one hidden layer with ReLU.
 
-    Only vectors of features that a batch holds are touched, forward, backward and by an optimiser for sparse
-    gradients. A constant is added to every query, through which classes can be frequent or rare whatever the features.
+    Only vectors of features that a batch holds are touched. A constant is added to every query, through which classes
+    can be frequent or rare whatever the features.
 
     Parameters
     ----------
@@ -61,8 +61,7 @@ class BagEncoder(Parameterized, nn.Module):
 
     References
     ----------
-    Rawat, Chen, Yu, Suresh, Kumar: Sampled softmax with random Fourier features. NeurIPS 2019, whose extreme
-    classifiers embed sparse features in 128 dimensions; the MIDX paper's Section 6.4 follows it.
+    Rawat, Chen, Yu, Suresh, Kumar: Sampled softmax with random Fourier features. NeurIPS 2019.
 
     Examples
     --------
@@ -263,7 +262,6 @@ class BagTextEncoder(TextEncoder):
         return vectors.float()
 
     def tables(self) -> list[nn.Parameter]:
-        """The features' vectors, whose gradients are sparse; none when they are frozen."""
         self.load()
         return [] if self.frozen else self.bag.tables()
 
@@ -281,18 +279,6 @@ class BagTextEncoder(TextEncoder):
         return {**identity, "vectorizer": f"{checksum}:{json.dumps(state.params, sort_keys=True, default=list)}"}
 
     def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
-        """Write ``config.json`` and ``model.safetensors``, and the vectoriser where there is one.
-
-        Parameters
-        ----------
-        folder : path
-            Made when it isn't there. Files of the same names are replaced, each at one stroke.
-
-        Raises
-        ------
-        ModelError
-            When the folder can't be written.
-        """
         self.load()
         names = ("dim", "n_buckets", "hidden", "dropout", "max_length", "frozen", "seed")
         config: dict[str, Any] = {"model_type": MODEL_TYPE, "format": self._format}

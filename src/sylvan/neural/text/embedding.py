@@ -26,7 +26,6 @@ from sylvan.runtime import Job, Runner
 
 _KEY_BYTES = 16
 _PATIENCE = 60.0  # seconds to wait for another process that writes
-_STORE_EVERY = 4096  # vectors computed before they are put into the cache
 _BATCHES_OF_JOB = 8  # that other processes encode at a time: a job is sent the encoder's weights
 Places = npt.NDArray[np.int64]
 _Take = Callable[[Places, npt.NDArray[np.float32]], None]
@@ -166,7 +165,6 @@ def embed(
 
     if engine is not None:
         encoder.to(engine.device)
-    waiting: list[Places] = []
     cached: EmbeddingCache | None = None
     cached_rows, keys = np.zeros(len(share), dtype=bool), list[bytes]()
     if cache is not None:
@@ -176,29 +174,20 @@ def embed(
         cached_rows, vectors_known = cached.find(keys)
         vectors[cached_rows] = vectors_known
 
-    def store(least: int) -> None:
-        if cached is not None and sum(map(len, waiting)) >= least:
-            places = np.concatenate(waiting)
-            cached.add([keys[place] for place in places], vectors[places])
-            waiting.clear()
-
     def take(places: Places, batch: npt.NDArray[np.float32]) -> None:
         vectors[places] = batch
-        waiting.append(places)
-        store(_STORE_EVERY)
+        if cached is not None:
+            cached.add([keys[place] for place in places], batch)
 
     wanted = np.flatnonzero(~cached_rows)
     chosen = [wanted[some] for some in batches(share.lengths[wanted], batch_tokens)]
     # Elsewhere, where there are processes for it and this one would use its processors alone.
     stays = engine is not None and (engine.precision != "no" or engine.n_processes > 1)
     on_cpu = all(weight.device.type == "cpu" for weight in encoder.parameters())
-    try:
-        if runner is None or not runner.elsewhere or stays or not on_cpu or len(chosen) <= _BATCHES_OF_JOB:
-            _encode_here(engine, description, encoder, share, chosen, take)
-        else:
-            _encode_elsewhere(runner, description, encoder, share, chosen, take)
-    finally:
-        store(1)
+    if runner is None or not runner.elsewhere or stays or not on_cpu or len(chosen) <= _BATCHES_OF_JOB:
+        _encode_here(engine, description, encoder, share, chosen, take)
+    else:
+        _encode_elsewhere(runner, description, encoder, share, chosen, take)
     if engine is not None:
         vectors = engine.gather(vectors)
     if encoder.normalizes if normalize is None else normalize:

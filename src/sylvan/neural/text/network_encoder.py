@@ -246,20 +246,6 @@ class NetworkEncoder(TextEncoder):
         }
 
     def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
-        """Write what ``AutoModel``, ``AutoTokenizer`` and ``SentenceTransformer`` load, with the weights as they are.
-
-        What LoRA has learned is added to the network's weights.
-
-        Parameters
-        ----------
-        folder : path
-            Made when it isn't there. Files of the same names are replaced, each at one stroke.
-
-        Raises
-        ------
-        ModelError
-            When the folder can't be written.
-        """
         self.load()
         recipe, modules = self.recipe, [*self.steps]
         prompts, name = dict(recipe.prompts or {}), None

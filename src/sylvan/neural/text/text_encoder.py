@@ -246,8 +246,7 @@ class TextEncoder(Parameterized, nn.Module, ABC):
     def fold(self) -> None:
         """Put what was trained beside the weights into them, as :meth:`save_pretrained` would.
 
-        A trained encoder then gives the same vectors bit for bit as its files. Of LoRA's additions the products are
-        summed up once instead of for each text, which rounds otherwise; the additions begin again at zero.
+        A trained encoder then gives the same vectors bit for bit as its files; LoRA's additions begin again at zero.
         """
 
     @abstractmethod
@@ -275,6 +274,9 @@ class TextEncoder(Parameterized, nn.Module, ABC):
     @abstractmethod
     def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
         """Write weights and settings as they are now, for ``open_encoder(folder)``.
+
+        Of a network it is what ``AutoModel``, ``AutoTokenizer`` and ``SentenceTransformer`` load, with what LoRA has
+        learned added to the weights.
 
         Parameters
         ----------

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from sylvan.sampling.tensors import at_least_single, eagerly
+from sylvan.sampling.tensors import at_least_single, eagerly, slices
 
 # A logit that takes no part, as that of a masked class; finite, so that differences of two of them aren't NaN.
 ABSENT = -1e30
@@ -66,51 +67,24 @@ def class_logits(
     that weren't chosen; each chosen class has one row, in ascending order. A table that was computed from something
     else gets a dense gradient. ``torch.compile`` leaves this function as it is, because compiled graphs don't carry
     sparse gradients; gradients of the gradient aren't available."""
-    # Shapes: queries (batch, dim); table (n_classes, dim); ids (batch, m); bias (n_classes,); own (batch, p); returns
-    # (batch, m)
-    if ids.dim() == 1:
-        own = ids.new_empty(len(queries), 0) if own is None else own
-        scores = _SharedScores.apply(queries, table, own, ids, table.is_leaf)  # type: ignore[no-untyped-call]
-    else:
-        scores = _ChosenScores.apply(queries, table, ids, table.is_leaf)  # type: ignore[no-untyped-call]
+    # Shapes: queries (batch, dim); table (n_classes, dim); ids (batch, m), or (m,) for the whole batch, then with own
+    # (batch, p) before them; bias (n_classes,); returns (batch, m) or (batch, p + m)
+    if ids.dim() == 2:
+        own, ids = ids, ids.new_empty(0)
+    elif own is None:
+        own = ids.new_empty(len(queries), 0)
+    scores = _ChosenScores.apply(queries, table, own, ids, table.is_leaf)  # type: ignore[no-untyped-call]
     if bias is None:
         return cast(Tensor, scores)
-    if own is None or own.numel() == 0:
-        return cast(Tensor, scores + _ChosenBias.apply(bias, ids, bias.is_leaf))  # type: ignore[no-untyped-call]
-    biases = _ChosenBias.apply(bias, torch.cat([own.reshape(-1), ids]), bias.is_leaf)  # type: ignore[no-untyped-call]
-    theirs = biases[own.numel() :].expand(len(own), -1)
-    return cast(Tensor, scores + torch.cat([biases[: own.numel()].view(own.shape), theirs], dim=1))
+    chosen = torch.cat([own.reshape(-1), ids])
+    biases = _ChosenBias.apply(bias, chosen, bias.is_leaf)  # type: ignore[no-untyped-call]
+    of_own, of_shared = biases[: own.numel()].view(own.shape), biases[own.numel() :].expand(len(own), -1)
+    return cast(Tensor, scores + torch.cat([of_own, of_shared], dim=1))
 
 
 class _ChosenScores(torch.autograd.Function):
-    """Scores of each query's own classes; backward reads the chosen rows again instead of keeping them."""
-
-    @staticmethod
-    def forward(ctx: Any, queries: Tensor, table: Tensor, ids: Tensor, sparse: bool) -> Tensor:
-        ctx.save_for_backward(queries, table, ids)
-        ctx.sparse = sparse
-        with torch.autocast(queries.device.type, enabled=False):
-            return _scores(queries.to(at_least_single(queries, table)), table, ids)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, slope: Tensor) -> tuple[Tensor | None, ...]:
-        queries, table, ids = ctx.saved_tensors
-        of_queries = of_table = None
-        with torch.autocast(queries.device.type, enabled=False):
-            wide = queries.to(at_least_single(queries, table))
-            if ctx.needs_input_grad[0]:
-                of_queries = _gradient_of_queries(slope, table, ids).to(queries.dtype)
-            if ctx.needs_input_grad[1]:
-                bags = bags_of_equal(ids.reshape(-1))
-                weights = slope.reshape(-1).index_select(0, bags.order)
-                rows = bag_sums(wide, bags.order // max(1, ids.shape[1]), bags.starts, weights)
-                of_table = gradient_of_whole(bags.values, rows.to(table.dtype), table, ctx.sparse)
-        return of_queries, of_table, None, None
-
-
-class _SharedScores(torch.autograd.Function):
-    """Scores of each query's own classes (batch, p) beside those of classes that the batch shares (m,)."""
+    """Scores of each query's own classes (batch, p) beside those of classes that the batch shares (m,); backward reads
+    the chosen rows again instead of keeping them."""
 
     @staticmethod
     def forward(ctx: Any, queries: Tensor, table: Tensor, own: Tensor, ids: Tensor, sparse: bool) -> Tensor:
@@ -118,8 +92,10 @@ class _SharedScores(torch.autograd.Function):
         ctx.sparse = sparse
         with torch.autocast(queries.device.type, enabled=False):
             wide = queries.to(at_least_single(queries, table))
-            shared = wide @ table.index_select(0, ids).to(wide.dtype).t()
-            return torch.cat([_scores(wide, table, own), shared], dim=1) if own.shape[1] else shared
+            of_own = _scores(wide, table, own)
+            if not len(ids):
+                return of_own
+            return torch.cat([of_own, wide @ table.index_select(0, ids).to(wide.dtype).t()], dim=1)
 
     @staticmethod
     @once_differentiable
@@ -131,12 +107,13 @@ class _SharedScores(torch.autograd.Function):
             wide = queries.to(at_least_single(queries, table))
             of_own, of_shared = slope[:, :p], slope[:, p:]
             if ctx.needs_input_grad[0]:
-                of_queries = of_shared @ table.index_select(0, ids).to(slope.dtype)
-                of_queries += _gradient_of_queries(of_own, table, own)
+                of_queries = _gradient_of_queries(of_own, table, own)
+                if len(ids):
+                    of_queries += of_shared @ table.index_select(0, ids).to(slope.dtype)
                 of_queries = of_queries.to(queries.dtype)
             if ctx.needs_input_grad[1]:
                 # One table of terms: the queries, for the classes of their own, and the shared classes' sums.
-                terms = torch.cat([wide, of_shared.t() @ wide])
+                terms = torch.cat([wide, of_shared.t() @ wide]) if len(ids) else wide
                 places = torch.arange(batch, device=ids.device).repeat_interleave(p)
                 places = torch.cat([places, torch.arange(batch, len(terms), device=ids.device)])
                 weights = torch.cat([of_own.reshape(-1), torch.ones_like(ids, dtype=slope.dtype)])
@@ -147,35 +124,33 @@ class _SharedScores(torch.autograd.Function):
 
 
 class _ChosenBias(torch.autograd.Function):
-    """Biases of chosen classes, shaped like ``ids``."""
+    """Biases of chosen classes (k,)."""
 
     @staticmethod
     def forward(ctx: Any, bias: Tensor, ids: Tensor, sparse: bool) -> Tensor:
         ctx.save_for_backward(bias, ids)
         ctx.sparse = sparse
-        chosen = bias.index_select(0, ids.reshape(-1))
-        return chosen.to(at_least_single(bias)).clamp(min=ABSENT).view(ids.shape)
+        return bias.index_select(0, ids).to(at_least_single(bias)).clamp(min=ABSENT)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, slope: Tensor) -> tuple[Tensor | None, ...]:
         bias, ids = ctx.saved_tensors
-        bags = bags_of_equal(ids.reshape(-1))
+        bags = bags_of_equal(ids)
         sums = bag_sums(slope.reshape(-1, 1), bags.order, bags.starts).squeeze(1)
         return gradient_of_whole(bags.values, sums.to(bias.dtype), bias, ctx.sparse), None, None
 
 
 def _scores(wide: Tensor, table: Tensor, ids: Tensor) -> Tensor:
     """Scores of each query's own classes (batch, m), a few queries at a time."""
-    batch, m = ids.shape
-    scores = wide.new_empty(batch, m)
-    step = _queries_at_once(table, m)
-    buffer = table.new_empty(min(step, batch) * m, table.shape[1])
-    for start in range(0, batch, step):
-        chosen = ids[start : start + step]
-        rows = torch.index_select(table, 0, chosen.reshape(-1), out=buffer[: chosen.numel()])
-        few = rows.to(wide.dtype).view(len(chosen), m, table.shape[1]).transpose(1, 2)  # (few, dim, m)
-        torch.bmm(wide[start : start + step].unsqueeze(1), few, out=scores[start : start + step].unsqueeze(1))
+    scores = wide.new_empty(ids.shape)
+    buffer: Tensor | None = None
+    for part in _few_queries(table, ids):
+        chosen = ids[part].reshape(-1)
+        buffer = table.new_empty(len(chosen), table.shape[1]) if buffer is None else buffer[: len(chosen)]
+        rows = torch.index_select(table, 0, chosen, out=buffer).to(wide.dtype)
+        columns = rows.view(*ids[part].shape, table.shape[1]).transpose(1, 2)  # (few, dim, m)
+        torch.bmm(wide[part].unsqueeze(1), columns, out=scores[part].unsqueeze(1))
     return scores
 
 
@@ -186,12 +161,14 @@ def _gradient_of_queries(slope: Tensor, table: Tensor, ids: Tensor) -> Tensor:
         starts = torch.arange(0, batch * m, m, device=ids.device)
         return bag_sums(table, ids.reshape(-1), starts, slope.reshape(-1))
     result = slope.new_empty(batch, table.shape[1])
-    step = _queries_at_once(table, m)
-    for start in range(0, batch, step):
-        chosen = ids[start : start + step]
-        rows = table.index_select(0, chosen.reshape(-1)).to(slope.dtype).view(len(chosen), m, table.shape[1])
-        result[start : start + step] = torch.bmm(slope[start : start + step].unsqueeze(1), rows).squeeze(1)
+    for part in _few_queries(table, ids):
+        rows = table.index_select(0, ids[part].reshape(-1)).to(slope.dtype).view(*ids[part].shape, table.shape[1])
+        result[part] = torch.bmm(slope[part].unsqueeze(1), rows).squeeze(1)
     return result
+
+
+def _few_queries(table: Tensor, ids: Tensor) -> Iterator[slice]:
+    return slices(len(ids), ids.shape[1] * table.shape[1], _BUFFER.get(table.device.type, _DEVICE_BUFFER))
 
 
 def gradient_of_whole(ids: Tensor, values: Tensor, table: Tensor, sparse: bool) -> Tensor:
@@ -199,7 +176,3 @@ def gradient_of_whole(ids: Tensor, values: Tensor, table: Tensor, sparse: bool) 
     if sparse:
         return torch.sparse_coo_tensor(ids.unsqueeze(0), values, table.shape, check_invariants=False, is_coalesced=True)
     return torch.zeros_like(table).index_copy_(0, ids, values)
-
-
-def _queries_at_once(table: Tensor, m: int) -> int:
-    return max(1, _BUFFER.get(table.device.type, _DEVICE_BUFFER) // max(1, m * table.shape[1]))

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from sylvan.errors import ParameterError
-from sylvan.params.fields import KW_ONLY, Instance, Number, Range, attribute, parameterized
+from sylvan.params.fields import KW_ONLY, Instance, Number, Range, attribute, check_value, parameterized
 from sylvan.sampling.losses.logits import ABSENT, bag_sums, bags_of_equal, class_logits
 from sylvan.sampling.losses.loss import LOWEST_LOG_Q, ClassLoss, Positives, counted_rows, log_sums
 from sylvan.sampling.samplers.base import Draw, Sampler
@@ -281,10 +281,9 @@ class CrossEntropyEstimate(SampledLoss):
         Warns
         -----
         SampledLossWarning
-            When the loss is below the cross-entropy by more than half of ``ln(n_classes)``, which is what knowing
-            nothing costs: the draws miss the classes with the largest scores. Or when it is above by more than one and
-            a half of that: losses that correct the target's logit may be above by ``ln(n_classes)`` with uniform
-            draws, and further with a sampler that gives the targets less probability than these would.
+            When the loss is below the cross-entropy by more than half of ``ln(n_classes)``: the draws miss the classes
+            with the largest scores. Or when it is above by more than one and a half of that: the sampler gives the
+            targets less probability than uniform draws would.
 
         Examples
         --------
@@ -296,10 +295,7 @@ class CrossEntropyEstimate(SampledLoss):
         >>> round(found.full, 3), abs(found.sampled - found.full) < 1e-4
         (6.908, True)
         """
-        if not Number(int, 1).accepts(n_rows):
-            raise ParameterError(
-                f"The 'n_rows' of {type(self).__name__}.check must be an int in [1, inf). Got {n_rows!r} instead."
-            )
+        check_value("n_rows", n_rows, Number(int, 1), f"{type(self).__name__}.check")
         targets = self._check(queries, class_embeddings, targets, bias)
         rows, wanted, _ = counted_rows(queries, targets, self.ignore_index)
         if len(rows) == 0:
@@ -410,13 +406,11 @@ class BlackOutLoss(MaskedNoiseLoss):
     --------
     >>> import torch
     >>> from sylvan.sampling import BlackOutLoss, Unigram
-    >>> _ = torch.manual_seed(0)
     >>> table = torch.nn.Parameter(torch.randn(1000, 16))
     >>> loss = BlackOutLoss(Unigram(1000, torch.arange(1, 1001), power=0.4), 20)
-    >>> value = loss(torch.randn(8, 16), table, torch.randint(1000, (8,)))
-    >>> value.backward()
-    >>> value.shape, table.grad.is_sparse
-    (torch.Size([]), True)
+    >>> loss(torch.randn(8, 16), table, torch.randint(1000, (8,))).backward()
+    >>> table.grad.is_sparse
+    True
     """
 
     _needs_positive_log_q = True
@@ -482,13 +476,11 @@ class NCELoss(MaskedNoiseLoss):
     --------
     >>> import torch
     >>> from sylvan.sampling import NCELoss, Unigram
-    >>> _ = torch.manual_seed(0)
     >>> table = torch.nn.Parameter(torch.zeros(1000, 16))
     >>> loss = NCELoss(Unigram(1000, torch.arange(1, 1001), power=0.75), 20)
-    >>> value = loss(torch.randn(8, 16), table, torch.randint(1000, (8,)))
-    >>> value.backward()
-    >>> value.shape, table.grad.is_sparse
-    (torch.Size([]), True)
+    >>> loss(torch.randn(8, 16), table, torch.randint(1000, (8,))).backward()
+    >>> table.grad.is_sparse
+    True
     """
 
     _: KW_ONLY
@@ -511,9 +503,7 @@ class NCELoss(MaskedNoiseLoss):
         offset = log_normalizer + math.log(self.n_samples)
         of_positive = F.softplus(offset + contrast.positive_log_q - contrast.positive)  # (batch, p)
         of_noise = F.softplus(contrast.noise - offset - contrast.noise_log_q)  # (batch, n_samples)
-        if self.accidental == "remove":
-            of_noise = of_noise.masked_fill(contrast.ignored, 0.0)
-        return of_positive + of_noise.sum(dim=1, keepdim=True)
+        return of_positive + of_noise.masked_fill(contrast.ignored, 0.0).sum(dim=1, keepdim=True)
 
 
 @parameterized
@@ -558,9 +548,7 @@ class NegativeSamplingLoss(MaskedNoiseLoss):
     """
 
     def _of_each_positive(self, contrast: Contrast) -> Tensor:
-        of_noise = F.softplus(contrast.noise)
-        if self.accidental == "remove":
-            of_noise = of_noise.masked_fill(contrast.ignored, 0.0)
+        of_noise = F.softplus(contrast.noise).masked_fill(contrast.ignored, 0.0)
         return F.softplus(-contrast.positive) + of_noise.sum(dim=1, keepdim=True)
 
 
@@ -599,13 +587,11 @@ class OneVsEachLoss(NoiseLoss):
     --------
     >>> import torch
     >>> from sylvan.sampling import OneVsEachLoss, Uniform
-    >>> _ = torch.manual_seed(0)
     >>> table = torch.nn.Parameter(torch.randn(1000, 16))
     >>> loss = OneVsEachLoss(Uniform(1000), 50)
-    >>> value = loss(torch.randn(8, 16), table, torch.randint(1000, (8,)))
-    >>> value.backward()
-    >>> value.shape, table.grad.is_sparse
-    (torch.Size([]), True)
+    >>> loss(torch.randn(8, 16), table, torch.randint(1000, (8,))).backward()
+    >>> table.grad.is_sparse
+    True
     """
 
     def _of_each_positive(self, contrast: Contrast) -> Tensor:
@@ -623,21 +609,19 @@ class SampledSoftmaxLoss(CrossEntropyEstimate):
 
     .. math:: \ell = \ln \sum_{k=0}^M e^{o'_k} - o_y, \qquad o'_k = o_{s_k} - \ln((M + 1) q_{s_k}), \quad s_0 = y.
 
-    All :math:`M + 1` terms are weighted by :math:`p / q`, the positive's with its own :math:`q`: up to a number that
-    isn't learned, the negative logarithm of the softmax over the values :math:`o - \ln q` (Appendix B.2 of the paper
-    and its authors' code; the ranking form of noise contrastive estimation). Which of the classes is the label, when
-    it is shuffled among the draws, has just these probabilities; so the optimum is the label's distribution :math:`p`
-    for any :math:`M` and any :math:`q` that is nowhere 0.
+    All :math:`M + 1` terms are weighted by :math:`p / q`, the positive's with its own :math:`q` (Appendix B.2 of the
+    paper and its authors' code; the ranking form of noise contrastive estimation). Which of the classes is the label,
+    when it is shuffled among the draws, has just these probabilities; so the optimum is the label's distribution
+    :math:`p` for any :math:`M` and any :math:`q` that is nowhere 0.
 
     Eq. (1) of the paper leaves the positive as it is (``correction="drawn"``):
 
     .. math:: \ell' = \ln\Bigl(e^{o_y} + \sum_{k=1}^M e^{o'_k}\Bigr) - o_y,
               \qquad o'_k = o_{s_k} - \ln(M q_{s_k}).
 
-    The two disagree, and Eq. (1) is the one that isn't consistent: with few draws and a :math:`q` far from :math:`p`
-    its optimum is another distribution, in which classes that are drawn seldom are too rare. Both sums estimate the
-    softmax's denominator, so both losses tend to the full softmax's as :math:`M` grows, and the gradient is the nearer
-    at a given :math:`M` the nearer :math:`q` is to the softmax (Theorem 6).
+    Eq. (1) isn't consistent: with few draws and a :math:`q` far from :math:`p`, classes that are drawn seldom are too
+    rare at its optimum. Both losses tend to the full softmax's as :math:`M` grows, and the gradient is the nearer at a
+    given :math:`M` the nearer :math:`q` is to the softmax (Theorem 6).
 
     With several positives the loss is the mean of those that each distinct one would have alone with the same draws.
     Under Eq. (1) the target mass is spread evenly over them instead: the last term is the mean of their scores, and
@@ -650,8 +634,8 @@ class SampledSoftmaxLoss(CrossEntropyEstimate):
     n_samples : int
         :math:`M`, draws with repetition for each query, or in all when ``shared``; no more than there are classes.
     shared : bool
-        Draw once for the whole batch; with an adaptive sampler :math:`q` is then the mixture over the batch. Scores are
-        then one matrix product, so that many more negatives cost the same; they fit each query less.
+        Draw once for the whole batch; with an adaptive sampler :math:`q` is then the mixture over the batch. Many more
+        negatives cost the same; they fit each query less.
     correction : {"all", "drawn", "others"}
         Whose logits are corrected. ``"all"``: the positive's and the draws', as above; draws that hit a positive count
         as any other, as the theory wants it. A positive that the sampler never draws keeps its logit. ``"drawn"``:
@@ -661,25 +645,17 @@ class SampledSoftmaxLoss(CrossEntropyEstimate):
     accidental : {"remove", "paper", "keep"}, optional
         Under ``correction="drawn"`` alone, what becomes of a draw that is a positive of its query. ``"remove"``, the
         default: dropped from the sum, which then estimates its part of the softmax's denominator without bias.
-        ``"paper"``, the second case of Eq. (1): its logit stays uncorrected, :math:`o_y`. The label vector, projected
-        onto the places, then has mass on several of them; it is read as summing to one, which alone gives the
-        right-hand side that the paper prints, so a hit only adds another :math:`e^{o_y}` to the sum, and the bias grows
-        with the number of hits. ``"keep"``: corrected like any other draw, so that the positive is counted about twice.
+        ``"paper"``, the second case of Eq. (1): its logit stays uncorrected, so that each hit adds another
+        :math:`e^{o_y}` to the sum. ``"keep"``: corrected like any other draw; the positive is counted about twice.
 
     Notes
     -----
     On ``correction="others"``: the full softmax's gradient is :math:`-(1 - p_y)\bigl[\nabla o_y - \sum_{j \ne y}
-    \tfrac{p_j}{1 - p_y} \nabla o_j\bigr]`: a weight, the probability of being wrong, and a contrast with the softmax
-    *among the others*. Estimating each from draws that aren't the positive gives a loss with a constant (ungraded)
-    weight, :math:`(1 - \hat p_y)\bigl[\ln \sum_{s_k \ne y} e^{o'_k} - o_y\bigr]`, in which the positive has no part
-    in the sum: the correction of Khrylchenko et al. Written out, its gradient equals that of :math:`\ell'` above over
-    the positive and those draws when :math:`\hat p_y = e^{o_y} / (e^{o_y} + \sum_{s_k \ne y} e^{o'_k})`. That is what
-    ``correction="others"`` computes, and why its value remains an estimate of the cross-entropy. What it changes:
-    against Eq. (1) with hits kept, no hit makes the positive look more probable than it is, which matters where a
-    positive is drawn often (popular classes with a frequency sampler, negatives from the batch, good adaptive
-    samplers); with hits removed, the number of hits, which is chance, no longer scales the sum: drawn from the exact
-    softmax, the loss equals the full one whatever was drawn. Like ``"all"`` it asks the sampler for the probability of
-    every positive, which costs about as much as one more draw for each.
+    \tfrac{p_j}{1 - p_y} \nabla o_j\bigr]`, a weight and a contrast with the softmax *among the others*. Estimating each
+    from draws that aren't the positive is the correction of Khrylchenko et al., whose gradient is that of
+    :math:`\ell'` over the positive and those draws. No hit then makes the positive look more probable than it is, nor
+    does the number of hits scale the sum: drawn from the exact softmax, the loss equals the full one. Like ``"all"``
+    it asks the sampler for the probability of every positive, which costs about as much as one more draw for each.
 
     For the table's sparse gradient see :class:`~sylvan.sampling.RowwiseAdagrad`; don't train the table with Adam
     (:func:`~sylvan.sampling.check_optimizer` says why). Under ``torch.compile`` the draw and the gathering of rows
@@ -697,13 +673,11 @@ class SampledSoftmaxLoss(CrossEntropyEstimate):
     --------
     >>> import torch
     >>> from sylvan.sampling import SampledSoftmaxLoss, Uniform
-    >>> _ = torch.manual_seed(0)
     >>> table = torch.nn.Parameter(torch.randn(10_000, 16))
     >>> loss = SampledSoftmaxLoss(Uniform(10_000), 100)
-    >>> value = loss(torch.randn(8, 16), table, torch.randint(10_000, (8,)))
-    >>> value.backward()
-    >>> value.shape, table.grad.is_sparse
-    (torch.Size([]), True)
+    >>> loss(torch.randn(8, 16), table, torch.randint(10_000, (8,))).backward()
+    >>> table.grad.is_sparse
+    True
     """
 
     _: KW_ONLY

@@ -191,31 +191,27 @@ class MIDX(MultiIndexSampler):
     same codewords make a cell. A draw picks a cell by the query's scores of the codewords and the number of classes
     in the cell, then one of its classes, all alike. With two codebooks that takes, for each query, a product with
     the codewords, O(n_codewords²) for the partition and O(n_codewords) a draw: nothing of the size of the class set.
-    With one codebook it takes O(n_codewords); with more than two, every cell that holds a class is looked at, which
-    approaches the number of classes as the codebooks grow (finer, but for small class sets only).
+    With more than two, every cell that holds a class is looked at (finer, but for small class sets only).
 
     Parameters
     ----------
     class_weights : sequence, array or Tensor of real numbers, shape (n_classes,), optional
         How much each class counts in the k-means; an extension to the paper. The square root of the class frequency
-        serves best: what is frequent is nearly alone in its cell then. All alike when None.
+        serves best. All alike when None.
     learnable : bool or {"refresh", "joint", "joint-gumbel"}
-        Whether the codewords are learned for the queries there are, an aim that k-means doesn't know of. True is
-        ``"refresh"``: some of the queries drawn for are stored, and at each refresh the codewords are fitted to the
-        softmax of these by minimising KL(P‖Q), the cells staying those of the (weighted) k-means. ``"joint"`` is
-        the paper's way: codewords are parameters, trained beside the model by :meth:`learning_loss`; see there for
-        how it fares. ``"joint-gumbel"`` is that of the authors' code: codewords start at random, without k-means, and
-        the mixtures' weights have Gumbel noise, and no gradient goes through them.
+        Whether the codewords are learned for the queries there are. True is ``"refresh"``: some of the queries drawn
+        for are stored, and at each refresh the codewords are fitted to the softmax of these by minimising KL(P‖Q), the
+        cells staying those of the (weighted) k-means. ``"joint"`` is the paper's way: codewords are parameters, trained
+        beside the model by :meth:`learning_loss`. ``"joint-gumbel"`` is that of the authors' code: codewords start at
+        random, without k-means, and the mixtures' weights have Gumbel noise, and no gradient goes through them.
     query_aware : bool
         Whether the index is made for the queries there are; an extension to the paper. Some of the queries drawn for
-        are stored, and at each refresh (but the first, before any draw) three things follow from them. Classes are
-        quantised where distances tell how much scores differ from query to query, the coordinates in which the
-        queries have unit covariance. What a class scores at the mean query, and on average by what quantisation left
-        over, is its own and stored exactly, so that the classes of a cell are drawn by it instead of all alike. And
-        without ``class_weights`` each counts in the k-means by its mean probability. Last, where the index is sure of
-        the wrong classes, as with scores that spread very wide, all its scores are flattened. Costs O(dim²) a query
-        besides, a step of binary search within the cell a draw, and at each refresh a product of ``n_queries`` queries
-        (of each class with a matrix of dim x dim, too) with all class embeddings and a copy of these.
+        are stored, and at each refresh (but the first, before any draw) classes are quantised in the coordinates in
+        which these have unit covariance. What a class scores at the mean query, and on average by what quantisation
+        left over, is stored exactly, and the classes of a cell are drawn by it. Without ``class_weights`` each counts
+        in the k-means by its mean probability. Where the index is sure of the wrong classes, as with scores that spread
+        very wide, all its scores are flattened. Costs O(dim²) a query besides, a step of binary search within the cell
+        a draw, and at each refresh a product of ``n_queries`` queries with all class embeddings and a copy of these.
     n_queries : int
         How many queries ``"refresh"`` and ``query_aware`` keep and learn from, in [1, inf); their cost at each
         refresh is a product of them with all class embeddings. Those drawn for in evaluation mode (``eval()``) are
@@ -231,12 +227,6 @@ class MIDX(MultiIndexSampler):
     Scores may be of any size: probabilities are computed relative to the largest, in float64, and once more in log
     space for a query all of whose cells would underflow. ``refresh`` takes random numbers for the first codewords
     (k-means++) and the sample from PyTorch's default generator.
-
-    ln d₂(P‖Q), which bounds the gradient's bias (Theorem 6 of the paper; mean over holdout queries of a language
-    model on Penn Treebank trained for 400 steps; rq, K = 32): plain k-means 2.38, weighted by the square root of
-    frequency 0.65, that learned at refresh 0.52, that trained jointly 1.18 (plain ones trained jointly: 1.24);
-    query-aware 0.25, that learned at refresh 0.21; unigram 1.42. ``benchmarks.sampling.codeword_learning`` measures
-    them, and pq, K = 16 and both divergences.
 
     References
     ----------
@@ -332,10 +322,8 @@ class MIDX(MultiIndexSampler):
 
         As read here: an embedding is the mixture of each codebook's codewords by the softmax of its inner products
         with them (residual codebooks mix for what those before leave over), and from the second ``refresh`` on a
-        class goes to the cell of the codewords with the largest weights; k-means gives the first codewords. It
-        brings codewords of plain k-means nearer to the softmax, those weighted by frequency away from it, and costs
-        a full softmax a step; weighting and ``learnable="refresh"`` together come nearest (ln d₂ in the notes).
-        With ``"joint-gumbel"`` a class goes to the codewords of the largest inner products.
+        class goes to the cell of the codewords with the largest weights; k-means gives the first codewords. With
+        ``"joint-gumbel"`` a class goes to the codewords of the largest inner products.
 
         Parameters
         ----------

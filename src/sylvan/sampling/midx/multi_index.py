@@ -476,9 +476,7 @@ class ExactMIDX(MultiIndexSampler):
     """Draws from the softmax, whatever the codebooks, as a cell and then a class of it by its residual's score.
 
     The classes of a cell aren't drawn alike, as :class:`MIDX` does, but by exp(query · what the codewords leave over
-    of the embedding), and a cell counts the sum of these instead of the number of its classes. The product of the
-    probabilities is the softmax's. It costs O(n_classes · dim) a query, as much as the softmax: a baseline and the
-    theory's starting point, not a way to save time.
+    of the embedding). It costs O(n_classes · dim) a query, as much as the softmax: a baseline, and the theory's start.
 
     Parameters
     ----------

@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from sylvan.errors import DataError, NotFittedError, ParameterError
-from sylvan.params.fields import KW_ONLY, Number, Parameterized, Range, attribute, parameterized
+from sylvan.errors import DataError, NotFittedError
+from sylvan.params.fields import KW_ONLY, Number, Parameterized, Range, attribute, check_value, parameterized
 from sylvan.sampling.tensors import need_floats, need_integers, need_shape, need_tensor, outsider, without_gradient
 
 
@@ -143,10 +143,7 @@ class Sampler(Parameterized, nn.Module):
         NotFittedError
             When the sampler is adaptive and was never refreshed.
         """
-        if not Number(int, 1).accepts(n):
-            raise ParameterError(
-                f"The number of draws of {type(self).__name__}.sample must be an int in [1, inf). Got {n!r} instead."
-            )
+        check_value("n", n, Number(int, 1), f"{type(self).__name__}.sample")
         self._check_queries(queries)
         self._check_refreshed()
         self._draws_since_refresh += self.adaptive and self.stale_after is not None

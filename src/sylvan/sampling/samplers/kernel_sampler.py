@@ -334,10 +334,8 @@ class RFF(KernelSampler):
     N(0, temperature * I). The estimate has a standard deviation of up to ``1 / sqrt(2 * n_features)`` and may be
     negative; a mass smaller than ``floor`` counts as ``floor``.
 
-    The tree and the scan are therefore not quite the same distribution: the scan applies the floor to each class; the
-    tree to the sums below each node on the way down (``floor`` times their number of classes), and to each class of
-    the leaf. log_q and ``log_prob`` are exact for the structure in use: for the tree, the product of its branching
-    probabilities and of the class's share of its leaf.
+    The scan applies the floor to each class; the tree to the sums below each node on the way down (``floor`` times
+    their number of classes), and to each class of the leaf. log_q and ``log_prob`` are exact for the structure in use.
 
     Parameters
     ----------
@@ -348,8 +346,7 @@ class RFF(KernelSampler):
     floor : float in (0, 1], optional
         Least mass of a class, where 1 is that of a class that points where the query does. Default
         exp(-2 * temperature), the least that the kernel itself can be, or a quarter of the estimate's standard
-        deviation if that is larger (0.031 with 32 features): what noise takes for smaller would be drawn too seldom,
-        and then weigh too much in the loss.
+        deviation if that is larger (0.031 with 32 features).
     structure : {"auto", "scan", "tree"}
         ``"scan"`` weighs all classes: O(n_classes * n_features) a query. ``"tree"`` keeps the sum of features below
         every node of a binary tree: a draw takes at most O(n_features * (log(n_classes / leaf_size) + leaf_size)).

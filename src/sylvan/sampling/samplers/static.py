@@ -310,11 +310,9 @@ class Subset(Sampler):
 class InBatch(Sampler):
     """Draws among the targets of the batch at hand, as :meth:`observe` tells them.
 
-    ``log_q`` isn't the probability within this batch but over the batches: a draw among the targets of a batch that
-    is itself drawn from the data gives each class as often as it occurs there. That is the probability by which a
-    loss must correct, or it takes frequent classes for wrong ones. It comes from the counts, or, when none are given,
-    from a streaming estimate: for each class a moving average of how many targets pass from one of its occurrences to
-    the next, whose reciprocal is the class's frequency.
+    ``log_q`` isn't the probability within this batch but over the batches, by which a loss must correct, or it takes
+    frequent classes for wrong ones. It comes from the counts, or, when none are given, from a streaming estimate: for
+    each class a moving average of how many targets pass from one of its occurrences to the next.
 
     Parameters
     ----------
@@ -338,9 +336,8 @@ class InBatch(Sampler):
 
     References
     ----------
-    X. Yi et al., "Sampling-bias-corrected neural modeling for large corpus item recommendations", 2019, algorithm 2.
-    There an interval is a number of batches; here one of targets, so that a class which occurs several times in
-    every batch is distinguished from one that occurs once.
+    X. Yi et al., "Sampling-bias-corrected neural modeling for large corpus item recommendations", 2019, algorithm 2,
+    whose intervals are numbers of batches instead of targets.
 
     Examples
     --------
@@ -448,11 +445,9 @@ class LSH(AdaptiveSampler):
     n_bits : int in [1, 16], default 4
         Signs that make the hash of a table, which has ``2**n_bits`` buckets.
     uniform_share : float in [0, 1], default 0.3
-        Share of draws that take any class. With 0 a class that shares no bucket with the query is never drawn, with
-        16 tables of 4 signs about a third of the classes at a right angle to it ((15/16)**16): its log-probability is
-        minus infinity, and an estimate of the softmax's denominator misses its part. A small share leaves such classes
-        huge weights instead. The default was chosen on one small language model, between a mean weight (d2 of
-        Theorem 6 in the MIDX paper) that falls as the share grows and a KL divergence that then rises.
+        Share of draws that take any class. With 0 a class that shares no bucket with the query is never drawn (with
+        16 tables of 4 signs about a third of the classes at a right angle to it), and an estimate of the softmax's
+        denominator misses its part. A small share leaves such classes huge weights instead.
     augment : bool, default False
         Hash classes so that inner products decide instead of angles: embeddings are divided by the largest length
         and get one more dimension that brings all to length 1; queries have 0 there.
@@ -461,8 +456,7 @@ class LSH(AdaptiveSampler):
 
     Notes
     -----
-    The index takes 8 bytes a table and class. Drawing costs O(n_tables * n_bits * dim) a query and O(n_tables) a draw,
-    whatever the number of classes; ``log_prob`` O(n_tables) a class.
+    The index takes 8 bytes a table and class. Drawing costs O(n_tables * n_bits * dim) a query and O(n_tables) a draw.
 
     References
     ----------
