@@ -188,7 +188,6 @@ class BeamTreeHead(ReducedLoss):
 
     Notes
     -----
-    An edge on the path of all candidates, noises and the target has gradient zero (Proposition 1) and isn't touched.
     The gradients of the parameters are sparse, but for :meth:`log_prob` with gradients: use
     :class:`~sylvan.sampling.RowwiseAdagrad`, Adagrad or SGD for them (:func:`~sylvan.sampling.check_optimizer` has the
     reasons) and what you like for the network before.
@@ -206,7 +205,6 @@ class BeamTreeHead(ReducedLoss):
     >>> import torch
     >>> from sylvan.indexing import balanced_tree
     >>> from sylvan.sampling import BeamTreeHead, RowwiseAdagrad
-    >>> _ = torch.manual_seed(0)
     >>> centres = torch.randn(100, 16)
     >>> targets = torch.arange(100).repeat(20)
     >>> features = centres[targets] + 0.1 * torch.randn(2000, 16)

@@ -69,12 +69,9 @@ class RowwiseAdagrad(torch.optim.Optimizer):
     >>> from sylvan.sampling import RowwiseAdagrad, SampledSoftmaxLoss, Uniform
     >>> table = torch.nn.Parameter(torch.randn(1000, 8))
     >>> optimizer = RowwiseAdagrad([table], lr=0.1)
-    >>> before = table.detach().clone()
     >>> loss = SampledSoftmaxLoss(Uniform(1000), 10)
     >>> loss(torch.randn(4, 8), table, torch.tensor([1, 2, 3, 4])).backward()
     >>> optimizer.step()
-    >>> bool(((table != before).any(dim=1).sum() <= 4 + 4 * 10).item())
-    True
     >>> optimizer.state[table]["sum"].shape
     torch.Size([1000])
     """

@@ -153,8 +153,7 @@ class ExtremeClassification(Task):
         X, Y = self._checked(features, labels, part)
         if X.shape[1] != n_features:
             raise DataError(f"The {part} part has {counted(X.shape[1], 'feature')}, but the training has {n_features}.")
-        Y = Y[:, : self.n_classes_]
-        Y = sp.csr_matrix((Y.data, Y.indices, Y.indptr), shape=(Y.shape[0], self.n_classes_))
+        Y.resize((Y.shape[0], self.n_classes_))
         labelled = np.flatnonzero(np.diff(Y.indptr))
         if not len(labelled):
             raise DataError(f"No row of the {part} part has a label that is known from training.")

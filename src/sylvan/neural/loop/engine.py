@@ -85,10 +85,10 @@ def _first_line(error: BaseException) -> str:
 class Engine(Parameterized):
     """A device, a precision and the processes that train together; given to :func:`sylvan.neural.train`.
 
-    One process needs nothing but PyTorch. Several are started by ``torchrun``, on GPUs by ``accelerate launch`` too,
-    with ``pip install "sylvan[transformers]"``; every one of them makes its engine and calls the same functions in the
-    same order. Each then learns from its part of every batch, and they share the mean of their gradients, so that they
-    do what one process does with the whole batch, up to rounding. The main process alone writes files.
+    Several processes are started by ``torchrun``, on GPUs by ``accelerate launch`` too, with ``pip install
+    "sylvan[transformers]"``; every one of them makes its engine and calls the same functions in the same order. Each
+    then learns from its part of every batch, and they share the mean of their gradients, so that they do what one
+    process does with the whole batch, up to rounding. The main process alone writes files.
 
     Parameters
     ----------
@@ -256,7 +256,22 @@ class Engine(Parameterized):
         if self.n_processes > 1:
             with self._with_others():
                 distinct = list({id(parameter): parameter for parameter in parameters}.values())
-                _average_gradients(distinct, self.n_processes)
+                sparse = _average_gradients(distinct, self.n_processes)
+            for parameter in sparse:
+                self._average_sparse(parameter)
+
+    @torch.no_grad()
+    def _average_sparse(self, parameter: Tensor) -> None:
+        """Only the rows that a process has travel, so that nothing of a table's own size is ever made."""
+        grad = None if parameter.grad is None else parameter.grad.coalesce()
+        n_indices = max(self.everyone(0 if grad is None else grad.sparse_dim()))
+        if grad is None:
+            places = torch.empty((n_indices, 0), dtype=torch.int64, device=parameter.device)
+            values = parameter.new_empty((0, *parameter.shape[n_indices:]))
+        else:
+            places, values = grad.indices(), grad.values()
+        places, values = self.gather(places.t()).t(), self.gather(values) / self.n_processes
+        parameter.grad = torch.sparse_coo_tensor(places, values, parameter.shape, check_invariants=False).coalesce()
 
     def update(self, optimizers: Sequence[torch.optim.Optimizer], clip_norm: float | None = None) -> bool:
         """Let the optimisers make their step; False where it was skipped because a scaled loss overflowed."""
@@ -325,7 +340,7 @@ class Engine(Parameterized):
             return array.new_empty((sum(counts), *array.shape[1:]))
         padded = torch.zeros((max(counts), width), dtype=torch.uint8, device=array.device)
         if len(array):  # as bytes, which every backend carries
-            padded[: len(array)] = array.detach().contiguous().reshape(len(array), -1).view(torch.uint8)
+            padded[: len(array)] = array.detach().reshape(-1).view(torch.uint8).view(len(array), width)
         parts = [torch.empty_like(padded) for _ in counts]
         with self._with_others():
             dist.all_gather(parts, padded, group=_group_of(array))
@@ -422,10 +437,9 @@ def _cut(rows: Any, first: int, last: int) -> Any:
 
 
 @torch.no_grad()
-def _average_gradients(parameters: Sequence[Tensor], n_processes: int) -> None:
-    """Replace each parameter's gradient by the mean over all processes, those without one counted as zeros. Dense
-    gradients travel in a few flat buffers. Of sparse ones the rows that a process has travel, filled up to the longest
-    process's number of them, so that nothing of a table's own size is ever made."""
+def _average_gradients(parameters: Sequence[Tensor], n_processes: int) -> list[Tensor]:
+    """Replace each parameter's dense gradient by the mean over all processes, those without one counted as zeros, in a
+    few flat buffers; the parameters whose gradients are sparse wherever they have one."""
     kinds = torch.zeros((2, len(parameters)), dtype=torch.int32)
     for i, parameter in enumerate(parameters):
         if parameter.grad is not None:
@@ -441,8 +455,7 @@ def _average_gradients(parameters: Sequence[Tensor], n_processes: int) -> None:
         for parameter, mean in zip(bucket, torch.split(flat, [p.numel() for p in bucket]), strict=True):
             grad = torch.empty_like(parameter) if parameter.grad is None or parameter.grad.is_sparse else parameter.grad
             parameter.grad = grad.copy_(mean.view_as(grad))
-    if sparse:
-        _average_sparse(sparse, n_processes)
+    return sparse
 
 
 def _buckets(parameters: Sequence[Tensor]) -> Iterator[list[Tensor]]:
@@ -458,29 +471,6 @@ def _buckets(parameters: Sequence[Tensor]) -> Iterator[list[Tensor]]:
         size += parameter.numel()
     if bucket:
         yield bucket
-
-
-def _average_sparse(parameters: list[Tensor], n_processes: int) -> None:
-    grads = [None if p.grad is None else p.grad.coalesce() for p in parameters]
-    size = torch.tensor([[0 if g is None else g.indices().shape[1], 0 if g is None else g.sparse_dim()] for g in grads])
-    all_sizes = [torch.empty_like(size) for _ in range(n_processes)]
-    dist.all_gather(all_sizes, size, group=_control)
-    for i, parameter in enumerate(parameters):
-        counts = [int(each[i, 0]) for each in all_sizes]
-        group = _group_of(parameter)
-        n_indices = max(int(each[i, 1]) for each in all_sizes)
-        indices = torch.zeros((n_indices, max(counts)), dtype=torch.int64, device=parameter.device)
-        values = parameter.new_zeros((max(counts), *parameter.shape[n_indices:]))
-        grad = grads[i]
-        if grad is not None:
-            count = counts[dist.get_rank()]
-            indices[:, :count], values[:count] = grad.indices(), grad.values()
-        places, terms = ([torch.empty_like(tensor) for _ in counts] for tensor in (indices, values))
-        dist.all_gather(places, indices, group=group)
-        dist.all_gather(terms, values, group=group)
-        joined = torch.cat([each[:, :count] for each, count in zip(places, counts, strict=True)], 1)
-        summed = torch.cat([each[:count] for each, count in zip(terms, counts, strict=True)]) / n_processes
-        parameter.grad = torch.sparse_coo_tensor(joined, summed, parameter.shape, check_invariants=False).coalesce()
 
 
 @torch.no_grad()

@@ -116,8 +116,8 @@ def embed(
 ) -> npt.NDArray[np.float32]:
     """The vectors of texts, in evaluation mode and without gradients.
 
-    Texts of about one length are encoded together, so that little is computed for padding. With whom a text shares
-    a batch changes its vector by no more than rounding, some 1e-6 of its length in float32.
+    Texts of about one length are encoded together. With whom a text shares a batch changes its vector by no more than
+    rounding, some 1e-6 of its length in float32.
 
     Parameters
     ----------

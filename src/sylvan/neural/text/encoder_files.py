@@ -16,8 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from sylvan.errors import ModelError
-from sylvan.neural.text import hugging_face
-from sylvan.neural.text.hugging_face import TOKEN_VECTORS, explained, need, need_modules, shapes_in
+from sylvan.neural.text.hugging_face import TOKEN_VECTORS, explained, need, need_modules, reason_of, shapes_in
 from sylvan.remote.client import PATIENCE, need_library, quiet, unreachable
 
 _TOKENIZERS = ("tokenizer.json", "vocab.txt", "vocab.json", "tekken.json", "bpe.codes")
@@ -99,20 +98,20 @@ def read_tensors(folder: str) -> dict[str, Tensor]:
     """The tensors of a folder's ``model.safetensors``."""
     path = os.path.join(folder, _WEIGHTS)
     try:
-        tensors = hugging_face.need("safetensors.torch").load_file(path)
+        tensors = need("safetensors.torch").load_file(path)
     except (ImportError, MemoryError):
         raise
     except FileNotFoundError as error:
         raise ModelError(f"{path!r} is missing.") from error
     except Exception as error:  # of safetensors
-        raise ModelError(f"{path!r} can't be read: {hugging_face.reason_of(error)}") from error
+        raise ModelError(f"{path!r} can't be read: {reason_of(error)}") from error
     return {str(name): tensor.float() for name, tensor in tensors.items()}
 
 
 def tensor_bytes(tensors: Mapping[str, Tensor]) -> bytes:
     """The bytes of a safetensors file."""
     plain = {name: tensor.detach().to("cpu", torch.float32).contiguous() for name, tensor in tensors.items()}
-    data: bytes = hugging_face.need("safetensors.torch").save(plain, metadata={"format": "pt"})
+    data: bytes = need("safetensors.torch").save(plain, metadata={"format": "pt"})
     return data
 
 

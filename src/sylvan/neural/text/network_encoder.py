@@ -23,7 +23,6 @@ from sylvan.neural.text.encoder_files import (
     read_recipe,
     written_beside,
 )
-from sylvan.neural.text.hugging_face import incomplete
 from sylvan.neural.text.text_encoder import TextEncoder, TokenRows, as_tensor, checksum_of_tensors
 from sylvan.parallel import progress
 from sylvan.params.fields import Instance, Range, parameterized
@@ -66,7 +65,7 @@ class NetworkEncoder(TextEncoder):
         check_files(recipe.folder)
         first, missing = hugging_face.load_network(recipe.folder)
         if missing and recipe.modes == ("pooler",):
-            raise incomplete(recipe.folder, missing)
+            raise hugging_face.incomplete(recipe.folder, missing)
         self._read_ids(first.tokenizer, first.model, recipe.folder)
         self.max_length = recipe.max_length = self._length(recipe, first.tokenizer, first.model)
         if recipe.modes == ("pooler",):
@@ -262,8 +261,8 @@ class NetworkEncoder(TextEncoder):
 class SentenceEncoder(NetworkEncoder):
     """The network, pooling, further layers and normalisation that a folder's ``modules.json`` names.
 
-    The vectors are those of ``SentenceTransformer(folder).encode``. Whether they are brought to length 1 is said by
-    ``normalizes`` and done by :func:`~sylvan.neural.embed`; ``forward`` gives them as they come, for a training.
+    The vectors are those of ``SentenceTransformer(folder).encode``; :func:`~sylvan.neural.embed` brings them to length
+    1 where ``normalizes`` says so.
 
     Parameters
     ----------

@@ -114,12 +114,11 @@ class ClassLoss(ReducedLoss):
         Parameters
         ----------
         queries : Tensor of float, shape (..., dim)
-            Not looked at for NaN: that would take a pass over them. A NaN makes the loss NaN, as in cross-entropy.
+            A NaN makes the loss NaN, as in cross-entropy.
         class_embeddings : Tensor of float, shape (n_classes, dim)
             The table itself, as ``nn.Embedding`` and ``nn.Linear`` have it in ``weight``.
         targets : Tensor of int, shape (...), or (..., p) for up to p positives a query
-            ``ignore_index`` marks a query to ignore, or a place without a positive. None is refused: it stands
-            here for those who call with two arguments, as ``CrossEntropyLoss`` is called.
+            ``ignore_index`` marks a query to ignore, or a place without a positive.
         bias : Tensor of float, shape (n_classes,), optional
             Minus infinity masks a class: it has no part in any sum and its row gets the gradient 0. The loss of a query
             one of whose targets is masked is infinite, as in cross-entropy.
@@ -134,9 +133,8 @@ class ClassLoss(ReducedLoss):
         Raises
         ------
         DataError
-            When something isn't a tensor, shapes, dtypes or devices don't fit together, or (looked at on the CPU only,
-            where it costs next to nothing) a target is neither a class nor ``ignore_index``. On CUDA such a target ends
-            in PyTorch's own device-side assertion when its row is gathered.
+            When something isn't a tensor, shapes, dtypes or devices don't fit together, or (looked at on the CPU only)
+            a target is neither a class nor ``ignore_index``; on CUDA PyTorch's own device-side assertion says so.
         """
         checked = self._check(queries, class_embeddings, targets, bias)
         return self._reduced(queries, checked, class_embeddings, bias, self.parameters())

@@ -31,10 +31,9 @@ _DEVICE_SCORES_AT_ONCE = 1 << 26
 class FullSoftmaxLoss(ClassLoss):
     """Cross-entropy over all classes without ever holding the scores of all classes.
 
-    The same value and gradients as ``torch.nn.functional.cross_entropy(queries @ table.T + bias, targets)``, whose
-    (queries, classes) scores, probabilities and gradients take the memory. Here the scores of a chunk of classes are
-    made, added to a running sum of exponentials, and dropped; backward makes them again. That costs one more matrix
-    product than keeping them. The gradient of the class table is dense: each class gets one.
+    The same value and gradients as ``torch.nn.functional.cross_entropy(queries @ table.T + bias, targets)``. The scores
+    of a chunk of classes are made, added to a running sum of exponentials, and dropped; backward makes them again, at
+    the cost of one more matrix product. The gradient of the class table is dense.
 
     With several positives the target mass is spread evenly over the distinct ones, as cross-entropy with probabilities
     for targets has it.
@@ -256,8 +255,8 @@ class CrossEntropyEstimate(SampledLoss):
     ) -> LossCheck:  # fmt: skip
         """Compute this loss and the full softmax's on a few rows, and warn where the two part.
 
-        A sampler that misses the classes with the largest scores makes the loss too small, and training doesn't notice:
-        it goes on lowering it. The tasks call this now and then; a training of your own may.
+        A sampler that misses the classes with the largest scores makes the loss too small, and training goes on
+        lowering it. The tasks call this now and then; a training of your own may.
 
         Parameters
         ----------
@@ -377,8 +376,8 @@ class BlackOutLoss(MaskedNoiseLoss):
     .. math:: \tilde p_i = \frac{w_i e^{s_i}}{w_y e^{s_y} + \sum_{m=1}^k w_{j_m} e^{s_{j_m}}}, \qquad
               \ell = -\ln \tilde p_y - \sum_{m=1}^k \ln(1 - \tilde p_{j_m}).
 
-    The first term alone is a sampled softmax in which the positive is weighted like the draws; the others make it NCE
-    with a noise distribution that depends on the query. The model's probabilities are :math:`e^{s_j}` over their sum.
+    The first term alone is a sampled softmax; the others make it NCE with a noise distribution that depends on the
+    query. The model's probabilities are :math:`e^{s_j}` over their sum.
 
     Parameters
     ----------
@@ -394,8 +393,7 @@ class BlackOutLoss(MaskedNoiseLoss):
     Notes
     -----
     The loss of a query with several positives is the mean of what each would have alone with the same draws. A positive
-    that the sampler never draws is weighted as if its probability were e^-80. :math:`1 - \tilde p` of the largest term
-    is the sum of the others, so that nothing is lost where a draw's probability rounds to one.
+    that the sampler never draws is weighted as if its probability were e^-80.
 
     References
     ----------
@@ -443,28 +441,26 @@ class NCELoss(MaskedNoiseLoss):
     .. math:: -\ln \sigma(s_y - \ln Z - \ln k q_y) - \sum_{i=1}^k \ln \sigma(\ln k q_{j_i} + \ln Z - s_{j_i}).
 
     In expectation its optimum over :math:`s` is :math:`s_j - \ln Z = \ln p(j \mid x)` for any :math:`q` that gives
-    every class some probability: scores come out *normalised*, no sum over classes is needed for the probability of
-    one. The nearer :math:`q` is to :math:`p` and the larger :math:`k`, the less noise in the estimate.
+    every class some probability: scores come out *normalised*.
 
     Parameters
     ----------
     sampler : Sampler
         Where the noise comes from, commonly :class:`~sylvan.sampling.Unigram` with a power from 0.25 to 1.
     log_normalizer : float or None
-        :math:`\ln Z`. None stands for the logarithm of the class count: a table of zeros, or a fresh one without bias,
-        then means the uniform distribution, where with 0 (Mnih and Teh's choice, for a model with a bias that starts
-        low) every class would start with probability one.
+        :math:`\ln Z`. None stands for the logarithm of the class count: a table of zeros then means the uniform
+        distribution, where with 0 (Mnih and Teh's choice) every class would start with probability one.
     learn_normalizer : bool
         Learn :math:`\ln Z` from ``log_normalizer`` on, as the one parameter ``learned_log_normalizer`` of this loss:
-        give ``loss.parameters()`` to the optimizer. One number for all queries, as a bias common to all classes is.
+        give ``loss.parameters()`` to the optimizer.
     accidental : {"keep", "remove"}
-        What becomes of draws that are positives of their query. The theory wants them used: noise is noise because it
-        was drawn, whatever it hits. ``"remove"`` drops them from the sum.
+        What becomes of draws that are positives of their query. The theory wants them used. ``"remove"`` drops them
+        from the sum.
 
     Notes
     -----
     The loss of a query with several positives is the mean of what each would have alone with the same noise. A positive
-    that the sampler never draws counts as one of probability e^-80: it is surely no noise, and teaches nothing.
+    that the sampler never draws counts as one of probability e^-80, and teaches nothing.
 
     References
     ----------
@@ -575,9 +571,8 @@ class OneVsEachLoss(NoiseLoss):
 
     Notes
     -----
-    Draws that are positives of their query add nothing, as the sum wants: it goes over the other classes. The loss of a
-    query with several positives is the mean over them of the sum over the classes that are none. The sum grows with the
-    class count, and so does its gradient: choose the learning rate accordingly.
+    Draws that are positives of their query add nothing. The loss of a query with several positives is the mean over
+    them of the sum over the classes that are none. The sum grows with the class count, and so does its gradient.
 
     References
     ----------
@@ -725,9 +720,9 @@ class HeadAndTailLoss(CrossEntropyEstimate):
     r"""Softmax over the head :math:`H`, which is scored whole, and the tail, whose sum draws stand for.
 
     The head is the classes that the sampler never draws; make it the frequent ones. All queries of a batch share its
-    scores, which are one matrix product, so that a class of the head costs a small part of what a draw costs. With
-    :math:`M` draws :math:`s_1 \dots s_M` from the tail with probabilities :math:`q`, the loss of a query with the
-    positive :math:`y` is, by whether the head holds it,
+    scores, so that a class of the head costs a small part of what a draw costs. With :math:`M` draws :math:`s_1 \dots
+    s_M` from the tail with probabilities :math:`q`, the loss of a query with the positive :math:`y` is, by whether the
+    head holds it,
 
     .. math::
        -\ln \frac{e^{o_y}}{\sum_{j \in H} e^{o_j} + \frac{1}{M} \sum_{k=1}^M e^{o_{s_k}} / q_{s_k}}
@@ -736,8 +731,7 @@ class HeadAndTailLoss(CrossEntropyEstimate):
        q_{s_k}\bigr]} \quad (y \notin H).
 
     These are CANE's Eqs. (2) and (3) with the head for candidates of every query and all noises in one sum. The optimum
-    is the log of the classes' probabilities whatever the head and :math:`q` (if every class of the tail can be drawn):
-    labels of the tail stand among draws as one of them, so that which of them is the label has the probabilities above.
+    is the log of the classes' probabilities whatever the head and :math:`q` (if every class of the tail can be drawn).
 
     Parameters
     ----------
@@ -774,7 +768,6 @@ class HeadAndTailLoss(CrossEntropyEstimate):
     --------
     >>> import torch
     >>> from sylvan.sampling import HeadAndTailLoss, make_tail_sampler
-    >>> _ = torch.manual_seed(0)
     >>> counts = 1000 / torch.arange(1, 1001)
     >>> loss = HeadAndTailLoss(make_tail_sampler("unigram", 1000, counts=counts, n_head=100), n_samples=20)
     >>> table = torch.nn.Parameter(torch.randn(1000, 16))

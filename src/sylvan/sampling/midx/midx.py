@@ -13,16 +13,7 @@ from sylvan.errors import ParameterError, UnsupportedError
 from sylvan.indexing.codebooks import Quantizer, reconstruct
 from sylvan.params.fields import KW_ONLY, Range, parameterized
 from sylvan.sampling.midx import multi_index
-from sylvan.sampling.midx.multi_index import (
-    GUMBEL,
-    JOINT,
-    THIN,
-    Learnable,
-    Learning,
-    MultiIndex,
-    MultiIndexSampler,
-    codeword_masses,
-)  # fmt: skip
+from sylvan.sampling.midx.multi_index import GUMBEL, JOINT, THIN, Learnable, Learning, MultiIndex, MultiIndexSampler
 from sylvan.sampling.samplers.base import Draw
 from sylvan.sampling.tensors import blocks, invert, product
 
@@ -149,7 +140,7 @@ def flattening(index: MultiIndex, queries: Tensor, moved: Tensor, table: Tensor)
     few = queries[chosen]
     scores = index.log_scores(moved[chosen])
     expected = float(mean_softmax(few, table).double() @ index.own_scores.double())
-    for mass, score in zip(codeword_masses(few, table, index), scores, strict=True):
+    for mass, score in zip(multi_index.codeword_masses(few, table, index), scores, strict=True):
         expected += float((mass * score.double().masked_fill(mass == 0, 0.0)).sum(dim=1).mean())
     used = index.counts > 0
     of_cells = index.cell_scores(scores)[:, used]  # (n, cells with classes)
@@ -302,9 +293,7 @@ class MIDX(MultiIndexSampler):
         if self.learner is None:
             self.index.set_codewords(books.codewords)
         else:
-            self.learner.learn(
-                self.index, books.codewords, lambda: codeword_masses(queries, table, self.index), seen, self._refreshed
-            )
+            self.learner.learn(self.index, books.codewords, table, queries, seen, warm=self._refreshed)
         if self.space is not None and len(queries) > 1:
             self.index.flatten(flattening(self.index, queries, seen, table))
 

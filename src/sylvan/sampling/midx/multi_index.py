@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal, NamedTuple, get_args
 
 import torch
@@ -53,15 +53,10 @@ class CodewordLearner(nn.Module):
         return [getattr(self, f"means_{book}") for book in range(self.n_codebooks)]
 
     def learn(
-        self,
-        index: MultiIndex,
-        means: Sequence[Tensor],
-        masses: Callable[[], list[Tensor]],
-        queries: Tensor,
-        warm: bool,
+        self, index: MultiIndex, means: Sequence[Tensor], table: Tensor, queries: Tensor, moved: Tensor, *, warm: bool
     ) -> None:
-        """Give the index, rebuilt with the codewords ``means``, codewords nearer to the softmax of queries. ``masses``
-        gives the queries' :func:`codeword_masses`; ``queries`` (n, dim) are as the index scores them."""
+        """Give the index, rebuilt with the codewords ``means``, codewords nearer to the softmax of queries (n, dim);
+        ``moved`` are these as the index scores them."""
         start = [mean.clone() for mean in means]
         if warm:  # what was learned so far is how far the codewords lie from their means
             for word, learned, mean in zip(start, index.codewords, self.means, strict=True):
@@ -71,13 +66,13 @@ class CodewordLearner(nn.Module):
         index.set_codewords(start)
         if not len(queries):
             return
-        of_codewords, weights = masses(), index.masses()
+        of_codewords, weights = codeword_masses(queries, table, index), index.masses()
         words = [word.clone().requires_grad_() for word in start]
         optimizer = torch.optim.LBFGS(words, max_iter=self.n_steps, line_search_fn="strong_wolfe")
 
         def closure() -> Tensor:
             optimizer.zero_grad()
-            loss = _divergence(index.log_scores(queries, words), of_codewords, weights, index)
+            loss = _divergence(index.log_scores(moved, words), of_codewords, weights, index)
             loss.backward()  # type: ignore[no-untyped-call]
             return loss
 
