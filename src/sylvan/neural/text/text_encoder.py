@@ -53,10 +53,9 @@ class TokenRows:
     values: npt.NDArray[np.float32] | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "ids", np.ascontiguousarray(self.ids, dtype=np.int32))
-        object.__setattr__(self, "offsets", np.ascontiguousarray(self.offsets, dtype=np.int64))
-        if self.values is not None:
-            object.__setattr__(self, "values", np.ascontiguousarray(self.values, dtype=np.float32))
+        for name, dtype in (("ids", np.int32), ("offsets", np.int64), ("values", np.float32)):
+            if (array := getattr(self, name)) is not None:
+                object.__setattr__(self, name, np.ascontiguousarray(array, dtype=dtype))
         ends = self.offsets
         fits = ends.ndim == 1 and len(ends) > 0 and ends[0] == 0 and self.ids.shape == (ends[-1],)
         if not fits or (np.diff(ends) < 0).any() or (self.values is not None and self.values.shape != self.ids.shape):

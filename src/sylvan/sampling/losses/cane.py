@@ -130,17 +130,19 @@ class CANELoss(ClassLoss):
         return class_embeddings
 
     def _losses(self, queries: Tensor, table: Tensor, wanted: Positives, bias: Tensor | None) -> Tensor:
-        selector = self.candidates if isinstance(self.candidates, FrequencySubsets) else None
+        subsets = self.candidates if isinstance(self.candidates, FrequencySubsets) else None
         chosen = self._select(queries, table, wanted)
         # Places that hold nothing read a positive's row, so that no other row of the table gets a gradient.
         anything = wanted.ids[:, :1]
         ids = torch.cat([chosen.candidates.where(chosen.is_candidate, anything), chosen.noises, wanted.ids], dim=1)
         scores = class_logits(queries, table, ids, bias)
-        path = None if selector is None else selector.path_scores(queries, ids)
+        if subsets is not None and subsets.learning == "path":
+            scores = scores + subsets.path_scores(queries, ids)
         self.coverage = chosen.covered[wanted.present].float().mean()
-        losses = cane_losses(chosen, scores if path is None else scores + path, wanted, together=self.together)
-        own_losses = None if selector is None else selector.selection_losses(queries.detach(), wanted)
-        return losses if own_losses is None else losses + own_losses
+        losses = cane_losses(chosen, scores, wanted, together=self.together)
+        if subsets is not None and subsets.learning == "own":
+            losses = losses + subsets.selection_losses(queries.detach(), wanted)
+        return losses
 
     @without_gradient
     def _select(self, queries: Tensor, table: Tensor, wanted: Positives) -> Selection:
@@ -314,19 +316,15 @@ class FrequencySubsets(Parameterized, nn.Module):
         present = slots < filled[:, -1:]
         return self.order[index.where(present, 0)].where(present, -1)
 
-    def path_scores(self, queries: Tensor, ids: Tensor) -> Tensor | None:
-        """Scores of the subsets of ``ids`` (batch, m) when a class's score is a sum over its path; else None."""
-        if self.learning != "path":
-            return None
+    def path_scores(self, queries: Tensor, ids: Tensor) -> Tensor:
+        """Scores of the subsets of ``ids`` (batch, m), which a class's score has in it where it's a sum over a path."""
         with torch.autocast(queries.device.type, enabled=False):
             vectors = self.subset_vectors
             wide = queries.to(torch.promote_types(queries.dtype, vectors.dtype))
             return (wide @ vectors.to(wide.dtype).t()).gather(1, self.subset_of[ids])
 
-    def selection_losses(self, queries: Tensor, positives: Positives) -> Tensor | None:
-        """Cross-entropy (batch,) of the positives' subsets when the vectors are a classifier of them; else None."""
-        if self.learning != "own":
-            return None
+    def selection_losses(self, queries: Tensor, positives: Positives) -> Tensor:
+        """Cross-entropy (batch,) of the positives' subsets, of which the vectors are a classifier."""
         with torch.autocast(queries.device.type, enabled=False):
             log_p = F.log_softmax(queries.float() @ self.subset_vectors.float().t(), dim=1)
         return -(log_p.gather(1, self.subset_of[positives.ids]) * positives.shares()).sum(dim=1)
