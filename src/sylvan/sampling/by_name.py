@@ -71,11 +71,10 @@ _LOSSES = {
     "one-vs-each": _Known("OneVsEachLoss", "a product of pairwise bounds on the softmax"),
     "cane": _Known("CANELoss", "candidates versus noises"),
 }
-_HEADS = {"beam-tree": _Known("BeamTreeHead", "candidates versus noises in a tree, with its own weights")}
 _TREES = ("frequency", "kmeans", "random")
 SAMPLERS: Mapping[str, str] = {name: entry.line for name, entry in _SAMPLERS.items()}
 LOSSES: Mapping[str, str] = {name: entry.line for name, entry in _LOSSES.items()}
-HEADS: Mapping[str, str] = {name: entry.line for name, entry in _HEADS.items()}
+HEADS: Mapping[str, str] = {"beam-tree": "candidates versus noises in a tree, with its own weights"}
 
 
 def make_sampler(
@@ -123,7 +122,7 @@ def make_sampler(
             raise ParameterError(f"The sampler {name!r} needs 'counts', how often each class occurs.")
     if "class_weights" in signature and counts is not None and "class_weights" not in {**arguments, **parameters}:
         arguments["class_weights"] = class_counts(counts, n_classes, owner=kind.__name__).sqrt()
-    sampler: Sampler = _made(kind, name, signature, arguments, parameters)
+    sampler: Sampler = _made(kind, name, arguments, parameters)
     return sampler
 
 
@@ -204,7 +203,7 @@ def make_loss(
     >>> loss.n_samples
     20
     """
-    if isinstance(name, str) and name in _HEADS:
+    if isinstance(name, str) and name in HEADS:
         raise ParameterError(
             f"{name!r} is no loss over a table but a layer with weights of its own: make_head makes it."
         )
@@ -225,7 +224,7 @@ def make_loss(
             arguments[place] = value
         elif signature[place].default is inspect.Parameter.empty:
             raise ParameterError(f"The loss {name!r} needs {word!r}.")
-    loss: ClassLoss = _made(kind, name, signature, arguments, parameters)
+    loss: ClassLoss = _made(kind, name, arguments, parameters)
     return loss
 
 
@@ -281,7 +280,7 @@ def make_head(
     >>> head.tree.layer_sizes, head.n_candidates
     ((10, 100, 1000), 20)
     """
-    kind, fixed = _look_up("head", _HEADS, name)
+    need_name("head", HEADS, name)
     if not isinstance(tree, LabelTree):
         if not isinstance(tree, str) or tree not in _TREES:
             listed = ", ".join(map(repr, _TREES))
@@ -298,10 +297,10 @@ def make_head(
             tree = balanced_tree(np.argsort(-often, kind="stable"), branching)
         else:
             tree = class_tree(centers() if callable(centers) else centers, branching, seed=seed)
-    arguments = {"dim": dim, "tree": tree, "noise": noise, **fixed}
+    arguments: dict[str, Any] = {"dim": dim, "tree": tree, "noise": noise}
     if n_candidates is not None:
         arguments["n_candidates"] = n_candidates
-    head: BeamTreeHead = _made(kind, name, inspect.signature(kind).parameters, arguments, parameters)
+    head: BeamTreeHead = _made(BeamTreeHead, name, arguments, parameters)
     return head
 
 
@@ -338,9 +337,8 @@ def _look_up(kind: str, table: Mapping[str, _Known], name: str) -> tuple[Any, di
     return getattr(sys.modules[__package__], table[name].kind), dict(table[name].fixed)
 
 
-def _made(
-    kind: Any, name: str, signature: Mapping[str, Any], arguments: dict[str, Any], parameters: Mapping[str, Any]
-) -> Any:
+def _made(kind: Any, name: str, arguments: Mapping[str, Any], parameters: Mapping[str, Any]) -> Any:
+    signature = inspect.signature(kind).parameters
     free = [word for word in signature if word not in arguments or word in ("counts", "class_weights")]
     need_parameters(name, [parameter for parameter in parameters if parameter not in signature], free)
     return kind(**{**arguments, **parameters})
