@@ -14,10 +14,10 @@ MOST_CODE = 400  # lines of code in a file
 MOST_ANCESTORS = 4  # own classes above a model
 
 # What doesn't hold the rules yet; what holds them has to be struck out.
-TOWERS_LEFT = {"XRTransformer": 5, "XTransformer": 5}
+TOWERS_LEFT = {"XTransformer": 5}
 # Classes that are used by themselves, and once as a base as well.
 NO_MERE_BASES = {
-    "Engine", "PerLayer", "Range", "Results", "TransformerTraining", "Vocabulary",
+    "Engine", "PerLayer", "Range", "Results", "TransformerTraining", "Vocabulary", "XRTransformer",
 }  # fmt: skip
 
 

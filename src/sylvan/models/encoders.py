@@ -9,7 +9,7 @@ import shutil
 import tempfile
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -21,7 +21,7 @@ from sylvan import store
 from sylvan.data.label_terms import LabelTerms, label_terms
 from sylvan.errors import ModelError, ParameterError
 from sylvan.parallel import resolve_jobs
-from sylvan.params.fields import Constraint, Parameterized
+from sylvan.params.fields import Parameterized, Tested
 from sylvan.params.wording import counted
 from sylvan.store import JSON
 from sylvan.text import TfidfVectorizer
@@ -150,23 +150,6 @@ def _mapped(path: str) -> Any:
         if os.fstat(file.fileno()).st_size == 0:
             return b""
         return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-
-
-@dataclass(frozen=True)
-class Tested(Constraint):
-    """What a test lets through, in words; text from a command line is taken as it is."""
-
-    test: Callable[[Any], bool]
-    words: str
-
-    def accepts(self, value: Any) -> bool:
-        return self.test(value)
-
-    def _words(self) -> str:
-        return self.words
-
-    def _parse(self, text: str) -> Any:
-        return text
 
 
 def is_path(value: Any) -> bool:

@@ -245,6 +245,23 @@ class Instance(Constraint):
         return Instance(classes, words, optional=optional)
 
 
+@dataclass(frozen=True)
+class Tested(Constraint):
+    """What a test lets through, in words; text from a command line is taken as it is."""
+
+    test: Callable[[Any], bool]
+    words: str
+
+    def accepts(self, value: Any) -> bool:
+        return self.test(value)
+
+    def _words(self) -> str:
+        return self.words
+
+    def _parse(self, text: str) -> Any:
+        return text
+
+
 def check_value(name: str, value: Any, constraint: Constraint, owner: str = "") -> None:
     """Check the parameter ``name`` (of ``owner``, a class) against its range."""
     if constraint.optional if value is None else constraint.accepts(value):

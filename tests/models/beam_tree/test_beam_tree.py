@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 import sylvan
 from sylvan import BeamTreeClassifier, Ensemble, LabelTree, NeighborRanker, TextModel, TfidfVectorizer, kernels
-from sylvan.errors import DataError, MemoryLimitError, ModelError, NotFittedError, ParameterError
+from sylvan.errors import DataError, MemoryLimitError, NotFittedError, ParameterError
 from sylvan.matching.class_beam import all_scores
 from sylvan.models.beam_tree import training as beam_tree_training
 from sylvan.models.beam_tree.examples import Classes, classes_of
@@ -411,13 +411,6 @@ def test_a_plan() -> None:
     assert 0 < plan.seconds < 60 and plan.model_bytes >= 2 * 4 * 6 * 7
     assert not hasattr(model, "weights_")
     assert BeamTreeClassifier(learning_rate=1.0).plan(X, np.zeros(120, int)).seconds < 1
-
-
-def test_damaged_names_of_classes_are_refused() -> None:
-    state = make().fit(X, np.array([-7, -1, 0, 4, 5, 1000])[y]).to_state()
-    state.arrays["class_values"] = np.full(6, -3)  # as models were saved before
-    with pytest.raises(ModelError, match=r"'class_values' has a number twice"):
-        BeamTreeClassifier.from_state(state)
 
 
 # ---------------------------------------- beside the others

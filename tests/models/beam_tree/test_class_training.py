@@ -13,7 +13,7 @@ from sylvan import LabelTree
 from sylvan.errors import DataError, ParameterError
 from sylvan.indexing.tree import balanced_tree
 from sylvan.matching.class_beam import ClassWeights, rank_classes
-from sylvan.models.beam_tree.solver import ClassTrainer, ClassTraining
+from sylvan.models.beam_tree.solver import ClassNoise, ClassTrainer, ClassTraining
 
 K, D, N = 60, 16, 20
 CANE = ClassTraining("cane", n_candidates=9, n_noises=1, optimizer="sgd", learning_rate=0.5)
@@ -34,7 +34,7 @@ WRONG: list[tuple[dict[str, Any], tuple[type[Exception], str]]] = [
     ({"X": np.zeros((N, D))}, (DataError, "float32 matrix in C order")),
     ({"X": np.zeros((D, N), np.float32).T}, (DataError, "float32 matrix in C order")),
     ({"row_weights": np.ones(3)}, ONE_EACH),
-    ({"noise": np.ones(K - 1)}, (ValueError, "^the noise and the classes disagree$")),
+    ({"noise": ClassNoise.of(np.ones(K - 1))}, (ValueError, "^the noise and the classes disagree$")),
 ]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sylvan import kernels, store
-from sylvan.errors import DataError, ModelError, ParameterError
+from sylvan.errors import DataError, ModelError
 from sylvan.models.irli.buckets import Buckets, hash_partition, least_loaded
 
 
@@ -50,7 +51,7 @@ def test_labels_go_where_the_reference_puts_them(
     best = random.integers(-1 if placed else 0, n_buckets, (n_labels, n_choices)).astype(np.int32)
     if placed:
         best[random.random(n_labels) < 0.2] = -1
-    current = random.integers(-1, n_buckets, n_labels) if placed else None
+    current = random.integers(-1, n_buckets, n_labels, np.int32) if placed else None
     loads = random.integers(0, 9, n_buckets) if loaded else None
     before = None if loads is None else loads.copy()
     found = least_loaded(best, n_buckets, current=current, loads=loads, room=room)
@@ -67,32 +68,10 @@ def test_all_choices_make_loads_even() -> None:
     assert loads.tolist() == [125] * 8
 
 
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        (([[0, 3]], 3), r"'best' must hold whole numbers in \[-1, 2\]. Got 3 instead"),
-        (([[0, -2]], 3), "Got -2 instead"),
-        (([[0, 2**40]], 3), "Got 1099511627776 instead"),
-        (([[0.5]], 3), "'best' must be an array of whole numbers"),
-        (([0, 1], 3), r"'best' must have shape \(any, any\)"),
-        (([[0], [1, 2]], 3), "'best' must be an array of whole numbers"),
-        (([[0], [-1]], 3), "Row 1 of 'best' names no bucket"),
-    ],
-)
-def test_wishes_that_cannot_be_are_refused(arguments: tuple[object, int], sentence: str) -> None:
-    with pytest.raises(DataError, match=sentence):
-        least_loaded(*arguments)
-
-
-def test_places_and_loads_are_checked() -> None:
-    with pytest.raises(DataError, match=r"'current' must have shape \(2\)"):
-        least_loaded([[0], [1]], 2, current=[0])
-    with pytest.raises(DataError, match=r"'current' must hold whole numbers in \[-1, 1\]. Got 2"):
-        least_loaded([[0]], 2, current=[2])
-    with pytest.raises(DataError, match=r"'loads' must hold whole numbers in .* Got -1"):
-        least_loaded([[0]], 2, loads=[0, -1])
-    with pytest.raises(ParameterError, match="'n_buckets' parameter must be an int"):
-        least_loaded([[0]], 0)
+def test_wishes_that_cannot_be_are_refused() -> None:
+    for best, label in (([[0, 3]], 0), ([[0, -2]], 0), ([[0], [-1]], 1)):
+        with pytest.raises(DataError, match=f"Row {label} of 'best' names no bucket"):
+            least_loaded(np.array(best, np.int32), 3)
     with pytest.raises(ValueError, match="one place a label"):
         kernels.least_loaded(np.zeros((2, 1), np.int32), None, 0, np.zeros(2, np.int64), np.zeros(1, np.int32))
     wild = np.array([[7]], np.int32)
@@ -131,9 +110,6 @@ def test_repetitions_are_hashed_apart_and_again_alike() -> None:
     assert (hash_partition(2000, 20, 8, seed=6) != buckets).any()
     assert hash_partition(5, 1, 2).tolist() == [[0] * 5] * 2
     assert hash_partition(0, 4, 2).shape == (2, 0)
-    for wrong in ((3, 0, 1), (3, 2, 0), (-1, 2, 1), (3, 2, 1, -1), (3, 2.5, 1)):
-        with pytest.raises(ParameterError, match="must be an int"):
-            hash_partition(*wrong)
 
 
 def test_loads_even_out_with_more_choices_as_in_table_3() -> None:
@@ -165,18 +141,15 @@ def test_lists_say_what_the_assignment_says(seed: int, n_labels: int, n_buckets:
     for r in range(n_repetitions):
         for b in range(n_buckets):
             expected = np.flatnonzero(assignment[r] == b)
-            assert buckets.members_of(r, b).tolist() == expected.tolist()
+            assert buckets.members[r, slice(*buckets.offsets[r, b : b + 2])].tolist() == expected.tolist()
             assert buckets.loads()[r, b] == len(expected)
     np.testing.assert_allclose(buckets.load_deviation(), buckets.loads().std(axis=1))
 
 
 def test_an_assignment_must_be_one() -> None:
-    with pytest.raises(DataError, match="Label 1 is removed in one of the repetitions 0 and 1"):
-        Buckets.from_assignment([[0, -1], [0, 1]], 2)
-    with pytest.raises(DataError, match=r"'assignment' must hold whole numbers in \[-1, 1\]. Got 2"):
-        Buckets.from_assignment([[0, 2]], 2)
-    with pytest.raises(ParameterError, match="'n_repetitions'"):
-        Buckets.from_assignment(np.empty((0, 3), int), 2)
+    for wrong in ([[0, -1], [0, 1]], [[0, 2]], [[0, 1], [0, 1], [-1, 0]]):
+        with pytest.raises(DataError, match="must be in one of the buckets 0 to 1 in each repetition"):
+            Buckets.from_assignment(wrong, 2)
     assert Buckets.from_assignment([[-1, -1]], 3).loads().tolist() == [[0, 0, 0]]
 
 
@@ -234,12 +207,13 @@ def test_only_the_true_lists_pass(seed: int, n_labels: int, n_buckets: int) -> N
 
 def test_lists_that_do_not_fit_are_refused() -> None:
     buckets = Buckets.from_assignment([[0, 1, 1]], 2)
-    with pytest.raises(DataError, match="a member is out of range"):
-        Buckets(buckets.assignment, 2, buckets.offsets, np.array([[0, 1, 3]], np.int32))
-    with pytest.raises(DataError, match="offsets are not offsets"):
-        Buckets(buckets.assignment, 2, np.array([[0, 4, 3]]), buckets.members)
-    with pytest.raises(DataError, match="can't be made"):
-        Buckets(buckets.assignment, 2, buckets.offsets, buckets.members.astype(np.int64))
+    wrong: list[tuple[str, object]] = [
+        ("a member is out of range", replace(buckets, members=np.array([[0, 1, 3]], np.int32))),
+        ("offsets are not offsets", replace(buckets, offsets=np.array([[0, 4, 3]]))),
+    ]
+    for sentence, lists in wrong:
+        with pytest.raises(ValueError, match=sentence):
+            assert lists.handle  # type: ignore[attr-defined]
     assert not kernels.list_members(np.array([0, 5], np.int32), np.zeros(3, np.int64), np.zeros(2, np.int32))
     assert not kernels.list_members(np.array([0, 1], np.int32), np.zeros(3, np.int64), np.zeros(1, np.int32))
 

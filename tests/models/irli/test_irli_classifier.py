@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from bucket_logits import all_logits
 from child_processes import python
 from interrupting import interrupt_after
 from kit.bits import bits
@@ -78,7 +79,7 @@ def test_the_round_is_chosen_by_rows_holdout(model: IRLIClassifier) -> None:
 def slow_scores(model: IRLIClassifier, X: Any, probes: int, order: str) -> np.ndarray:
     """The score of every label by the definition of each order; -1 where it isn't found."""
     network, assignment = model.network_, model.buckets_.assignment
-    probabilities = 1 / (1 + np.exp(-network.logits(X).astype(np.float64)))
+    probabilities = 1 / (1 + np.exp(-all_logits(network, X).astype(np.float64)))
     n, R, _ = probabilities.shape
     found = np.zeros((n, N_LABELS))
     votes = np.zeros((n, N_LABELS))

@@ -15,7 +15,7 @@ from rows_with_pairs import X, hits, joined, members, pairs, parity, reranker, y
 
 import sylvan
 from sylvan import Ensemble, LexicalMatcher, NeighborRanker, Reranker, TextModel, XRLinear
-from sylvan.errors import DataError, ModelError, NotFittedError, ParameterError
+from sylvan.errors import DataError, NotFittedError, ParameterError
 
 SCORERS = [("lightgbm", "right"), ("lightgbm", "rank"), ("trees", "right")]
 
@@ -213,15 +213,6 @@ def test_parameters_out_of_their_range(params: dict[str, Any], sentence: str) ->
         reranker(**params).fit(X, y)
     with pytest.raises(ParameterError, match=sentence):
         Reranker.of_fitted([m.fit(X, y) for m in members()], **{"scorer": "trees", **params})
-
-
-@pytest.mark.parametrize("scorer", ["xgboost", "scikit-learn", "neural"])
-def test_models_with_scorers_of_before_are_refused(scorer: str, tmp_path: Path) -> None:
-    model = Reranker.of_fitted([member.fit(*pairs(40)) for member in members()])
-    model.scorer = scorer
-    model.save(tmp_path / "m")
-    with pytest.raises(ModelError, match=f"scorer='{scorer}', .* Train it again, with 'lightgbm' or 'trees'"):
-        sylvan.load(tmp_path / "m")
 
 
 def test_a_missing_library_is_an_error_before_anything_is_trained(monkeypatch: pytest.MonkeyPatch) -> None:

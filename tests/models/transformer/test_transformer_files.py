@@ -234,13 +234,6 @@ def test_models_whose_parts_do_not_fit_are_refused(tuned: Any) -> None:
             XRTransformer.from_state(spoiled)
 
 
-def test_models_of_an_earlier_layout_are_refused_with_what_to_do(tuned: Any, tmp_path: Path) -> None:
-    state = dataclasses.replace(tuned.to_state(), version=1, params={"encoder": "bag", "learning_rate": None})
-    store.save(tmp_path, state)
-    with pytest.raises(ModelError, match=r"was saved by an earlier Sylvan in another layout: train the model again\."):
-        sylvan.load(tmp_path)
-
-
 def test_without_warnings_when_nothing_is_wrong() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")

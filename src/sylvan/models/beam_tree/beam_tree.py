@@ -32,25 +32,17 @@ from sylvan.models.beam_tree.solver import L2, Loss, Optimizer, Selected, ranked
 from sylvan.models.beam_tree.training import Learning, learn, plan_training
 from sylvan.models.beam_tree.updates import shown_once, updated
 from sylvan.parallel import all_at_once, of_one_state, one_at_a_time, resolve_jobs
-from sylvan.params.fields import Constraint, Flag, Range, Seed, Threads, attribute, check_value, parameterized
+from sylvan.params.fields import Constraint, Flag, Range, Seed, Tested, Threads, attribute, check_value, parameterized
 from sylvan.runtime import Checkpoint, Runner, opened_runner
 from sylvan.runtime.checkpoint import identity_of
 from sylvan.runtime.plan import Plan
 from sylvan.store import JSON
 
-
-@dataclass(frozen=True)
-class TreeOf(Constraint):
-    """A word that says how the tree is made, or a tree."""
-
-    def accepts(self, value: Any) -> bool:
-        return isinstance(value, LabelTree) or (isinstance(value, str) and value in get_args(Tree))
-
-    def describe(self) -> str:
-        return f"one of {', '.join(map(repr, get_args(Tree)))}, or a LabelTree"
-
-    def _parse(self, text: str) -> Any:
-        return text
+_WORDS: tuple[str, ...] = get_args(Tree)  # that say how the tree is made
+_TREE = Tested(
+    lambda value: isinstance(value, LabelTree) or (isinstance(value, str) and value in _WORDS),
+    f"one of {', '.join(map(repr, _WORDS))}, or a LabelTree",
+)
 
 
 @dataclass(frozen=True)
@@ -186,7 +178,7 @@ class BeamTreeClassifier(Estimator):
     together: bool = True
     scores: Scores = "own"
     loss: Loss = "cane"
-    tree: Annotated[Tree | LabelTree, TreeOf()] = "kmeans"
+    tree: Annotated[Tree | LabelTree, _TREE] = "kmeans"
     learning_rate: Annotated[float | Literal["auto"], Range(0, open_low=True, word="auto")] = "auto"
     optimizer: Literal["auto", Optimizer] = "auto"
     epochs: Annotated[int, Range(1, 1_000_000)] = 10
@@ -662,10 +654,9 @@ class BeamTreeClassifier(Estimator):
 
     def _restore(self, state: store.State) -> None:
         super()._restore(state)
-        classes = Classes(self.n_labels_, self.vocabulary_).values_from(state)
+        classes = Classes(self.n_labels_, self.vocabulary_)
         tree = self.tree if isinstance(self.tree, LabelTree) else saved_tree(state)
         self.fitted_ = FittedBeamTree.from_state(state, tree, classes, self.n_features_)
-        self.vocabulary_ = classes.vocabulary
 
 
 store.register(BeamTreeClassifier.kind, BeamTreeClassifier.from_state)

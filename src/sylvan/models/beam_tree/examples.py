@@ -11,12 +11,11 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from sylvan import store
 from sylvan.arrays import validate
 from sylvan.arrays.canonical import Csr, shape_text, take_rows
 from sylvan.arrays.frames import label_columns, labels_of
 from sylvan.arrays.types import Array, Float32, Int32, Int64
-from sylvan.errors import DataError, ModelError, ParameterError
+from sylvan.errors import DataError, ParameterError
 from sylvan.labels.targets import Targets, rows_of_names
 from sylvan.labels.vocabulary import Numbers, Vocabulary
 from sylvan.params.wording import counted
@@ -92,16 +91,6 @@ class Classes:
         if self.vocabulary is None:
             return int(label) if 0 <= int(label) < self.n else None
         return self.vocabulary.get(int(label))
-
-    def values_from(self, state: store.State) -> Classes:
-        """These classes, or those of a model that was saved with its numbers as an array."""
-        if "class_values" not in state.arrays:
-            return self
-        values = store.need_array(state, "class_values", np.int64, (self.n,))
-        if len(np.unique(values)) < self.n:
-            raise ModelError(f"{state.where!r} is damaged: 'class_values' has a number twice.")
-        return Classes(self.n, Numbers.of(values.tolist()))
-
 
 def classes_of(y: Any, *, name: str = "y") -> tuple[Classes, Int32]:
     """The classes of a target and the id of each row's."""

@@ -67,15 +67,6 @@ class ClassTraining(Parameterized):
         check_values(self.constraints, **{name: getattr(self, name) for name in self.constraints})
 
 
-@dataclass(frozen=True)
-class Pass:
-    """What a pass over examples measured, of each example before its own step."""
-
-    # weighted by `row_weights`; no finite number when the learning rate was far too high, NaN without examples
-    mean_loss: float
-    coverage: float  # CANE: the share of examples whose class was among the candidates. NaN for the other losses
-
-
 @dataclass(frozen=True, eq=False)
 class ClassNoise:
     """A distribution over classes, prepared for draws."""
@@ -111,8 +102,7 @@ class ClassTrainer:
         y: Int32,  # shape (n,): the class of each row
         training: ClassTraining,
         *,
-        # shape (K,): what the noises' probabilities are proportional to; None for all alike
-        noise: ClassNoise | npt.ArrayLike | None = None,
+        noise: ClassNoise | None = None,  # None for all classes alike
         row_weights: Float32 | None = None,  # shape (n,): factor of each row's loss; a row of weight 0 is passed over
         step: int = 0,  # examples shown before: with the seed, it settles the draws
         n_averaged: int = 0,  # as many of these are in the averages, the last ones
@@ -130,14 +120,15 @@ class ClassTrainer:
         self._rows_at_once = _rows_at_once(weights, X, training)
         self._classes = np.ascontiguousarray(y, np.int32)
         self._factors = None if row_weights is None else np.ascontiguousarray(row_weights, np.float32)
-        if noise is not None and not isinstance(noise, ClassNoise):
-            noise = ClassNoise.of(noise)
         self._noise: tuple[Any, Any, Any] = (None, None, None)
         if noise is not None:
             self._noise = noise.probabilities, noise.sums, noise.guide
 
-    def run(self, order: Int64) -> Pass:
-        """One step for each row of ``order``, in this order; a row may be shown again."""
+    def run(self, order: Int64) -> tuple[float, float]:
+        """One step for each row of ``order``, in this order; a row may be shown again. What it measured of each row
+        before its own step, weighted by ``row_weights``: the mean loss, no finite number when the learning rate was far
+        too high; and CANE's coverage, the share of rows whose class was among the candidates. NaN without rows, and
+        coverage for other losses."""
         rows = np.ascontiguousarray(order, np.int64)
         rate, sums = float(self.training.learning_rate), np.zeros(3)
         for first, last in split_ranges(len(rows), self._rows_at_once):
@@ -149,8 +140,8 @@ class ClassTrainer:
         self.step, self.n_averaged = self.step + len(rows), self.n_averaged + len(rows)
         loss, covered, total = sums.tolist()
         if total <= 0:
-            return Pass(math.nan, math.nan)
-        return Pass(loss / total, covered / total if self.training.loss == "cane" else math.nan)
+            return math.nan, math.nan
+        return loss / total, covered / total if self.training.loss == "cane" else math.nan
 
 
 def going_on(weights: ClassWeights, optimizer: Optimizer) -> ClassWeights:

@@ -229,13 +229,13 @@ def train_pass(trainer: ClassTrainer, rows: Int64, in_order: bool = False) -> tu
     """A pass over ``rows``, in an order of its own or as they are."""
     if not in_order:
         rows = rows[np.random.default_rng([trainer.training.seed, 2, trainer.step]).permutation(len(rows))]
-    done = trainer.run(rows)
-    if not math.isfinite(done.mean_loss):
+    mean_loss, coverage = trainer.run(rows)
+    if not math.isfinite(mean_loss):
         raise DataError(
             f"Training went out of bounds: with learning_rate={trainer.training.learning_rate:g} scores left the range "
             "of numbers. Take a lower rate or 'auto', a smaller l2 or bias, or scale X down."
         )
-    return done.mean_loss, done.coverage
+    return mean_loss, coverage
 
 
 def learn_on(learning: Learning, weights: ClassWeights, step: int, n_averaged: int) -> Float64:
@@ -370,7 +370,7 @@ def _tried(trials: Trials, training: ClassTraining, n_passes: int, rows: Int64) 
     worse, most = 0, -math.inf
     for number in range(n_passes):
         order = np.random.default_rng([training.seed, 4, number]).permutation(rows) if number else rows
-        if not math.isfinite(trainer.run(order).mean_loss):
+        if not math.isfinite(trainer.run(order)[0]):
             return np.full((1, 2), np.nan)
         marks.append(_mark(trials, trainer))
         mean = sum(marks[-1]) / 2

@@ -423,7 +423,6 @@ class Ensemble(JointModel):
     """
 
     kind = "ensemble"
-    added = MappingProxyType({"calibration": None, "unknown": "none"})
     not_saved = ("members",)
 
     members: Annotated[Sequence[Estimator], Instance((list, tuple), "a list of estimators of Sylvan")]

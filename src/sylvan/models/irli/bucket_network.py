@@ -10,17 +10,14 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from sylvan import store
-from sylvan.arrays.canonical import Csr
 from sylvan.arrays.topk import best_columns
 from sylvan.arrays.types import Array, Float32, Int32, UInt8
-from sylvan.errors import DataError
 from sylvan.parallel import map_parallel, split_ranges
-from sylvan.params.wording import counted
 
 LEAST, MOST = -8, 7
 CLIPPED = 2.7  # standard deviations from 0 beyond which weights are cut, which makes the others finer
 _ROWS = 4096  # rounded at once
-Inputs = Float32 | Csr | sp.csr_matrix
+Inputs = Float32 | sp.csr_matrix
 _BLOCK_VALUES = 1 << 22  # logits in memory at once, a thread
 _AFFINITIES = 1 << 24  # and probabilities that are summed over a label's inputs
 _MOST_ROWS = 512
@@ -90,22 +87,9 @@ class BucketNetwork:
     scales: Float32 | None = None
 
     def __post_init__(self) -> None:
-        shapes = [array.shape for array in (self.first, self.first_bias, self.second, self.second_bias)]
-        n_repetitions, hidden, n_buckets = shapes[2] if len(shapes[2]) == 3 else (-1, -1, -1)
-        n, width = len(self.first), n_repetitions * hidden
-        if shapes != [(n, width), (width,), (n_repetitions, hidden, n_buckets), (n_repetitions, n_buckets)]:
-            raise DataError(
-                "A BucketNetwork needs arrays of the shapes (n_features, n_repetitions * hidden), "
-                "(n_repetitions * hidden,), (n_repetitions, hidden, n_buckets) and (n_repetitions, n_buckets). Got "
-                f"{', '.join(map(str, shapes))} instead."
-            )
-        projection = self.projection
-        if projection is not None and (projection.ndim != 2 or projection.shape[1] != n):
-            raise DataError(
-                f"The projection of a BucketNetwork must have shape (n_inputs, {n}). Got {projection.shape} instead."
-            )
-        self.n_features, self.n_repetitions, self.hidden, self.n_buckets = n, n_repetitions, hidden, n_buckets
-        self.n_inputs = n if projection is None else len(projection)
+        self.n_repetitions, self.hidden, self.n_buckets = self.second.shape
+        self.n_features = len(self.first)
+        self.n_inputs = self.n_features if self.projection is None else len(self.projection)
 
     def rounded(self) -> BucketNetwork:
         """The same networks with first layers of four bits a weight, which are much smaller when they are saved."""
@@ -136,9 +120,6 @@ class BucketNetwork:
 
     def hidden_values(self, X: Inputs) -> Float32:
         """The hidden layers of all repetitions, (n, n_repetitions * hidden)."""
-        X = X.to_scipy() if isinstance(X, Csr) else X
-        if X.shape[1] != self.n_inputs:
-            raise DataError(f"X has {counted(X.shape[1], 'column')}, but the networks take {self.n_inputs}.")
         with np.errstate(all="ignore"):  # weights from a damaged file
             rows = X if sp.issparse(X) else _enough_rows(X)
             if self.projection is not None:
@@ -147,15 +128,6 @@ class BucketNetwork:
             values += self.first_bias
             np.maximum(values, 0, out=values)
         return values[: X.shape[0]]
-
-    def logits(self, X: Inputs) -> Float32:
-        """The logit of every bucket."""
-        # Shape: X (n, n_features); returns (n, n_repetitions, n_buckets)
-        hidden = self.hidden_values(X)
-        logits = np.empty((X.shape[0], self.n_repetitions, self.n_buckets), np.float32)
-        for repetition in range(self.n_repetitions):
-            logits[:, repetition] = self.bucket_logits(hidden, repetition)
-        return logits
 
     def bucket_logits(self, hidden: Float32, repetition: int) -> Float32:
         """The logits of one repetition, (n, n_buckets), from :meth:`hidden_values`."""
@@ -176,9 +148,6 @@ class BucketNetwork:
     def top(self, X: Inputs, m: int, n_jobs: int = 1) -> tuple[Int32, Float32]:
         """The ``m`` best buckets of every repetition."""
         # Shape: X (n, n_features); returns chosen (n, n_repetitions, m), probabilities (n, n_repetitions, m)
-        if not 1 <= m <= self.n_buckets:
-            raise DataError(f"The best {m} buckets were asked for, but a repetition has {self.n_buckets}.")
-        X = X.to_scipy() if isinstance(X, Csr) else X
         n, shape = X.shape[0], (X.shape[0], self.n_repetitions, m)
         chosen, probabilities = np.empty(shape, np.int32), np.empty(shape, np.float32)
 
@@ -285,7 +254,7 @@ def expected_affinity(
         return total
 
     sums = map_parallel(work, split_ranges(X.shape[0], network.block_rows()), n_jobs)
-    return sum(sums) / max(truths.nnz * network.n_repetitions, 1)
+    return float(sum(sums) / max(truths.nnz * network.n_repetitions, 1))
 
 
 def sigmoid(logits: Float32) -> Float32:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -15,7 +16,6 @@ from sylvan import kernels, store
 from sylvan.arrays.types import Array, Float32, Float64, Int32, Int64
 from sylvan.errors import DataError, ModelError
 from sylvan.parallel import map_parallel, split_ranges
-from sylvan.params.fields import Choice, Number, check_values
 
 MOST_REPETITIONS, MOST_BUCKETS = 65535, 1 << 24
 Order = Literal["votes", "probability"]
@@ -23,12 +23,6 @@ ORDERS: tuple[Order, ...] = get_args(Order)
 ROWS = 64  # queries that a thread takes at a time
 _DTYPES = (np.int64, np.int64, np.int32, np.int32, np.float32)  # of what the kernel counts
 _PRIME = 2**31 - 1  # above every label id; products of two numbers below it fit 64 bits
-_MOST = 2**31 - 2
-_RANGES = {
-    "n_labels": Number(int, 0, _MOST), "n_buckets": Number(int, 1, _MOST),
-    "n_repetitions": Number(int, 1, MOST_REPETITIONS), "seed": Number(int, 0, 2**63 - 1), "room": Number(int, 0, 2**62),
-    "min_votes": Number(int, 1, 2**31 - 1), "order": Choice(ORDERS), "limit": Number(int, 1, optional=True),
-}  # fmt: skip
 
 
 def hash_partition(n_labels: int, n_buckets: int, n_repetitions: int, seed: int = 0) -> Int32:
@@ -36,7 +30,6 @@ def hash_partition(n_labels: int, n_buckets: int, n_repetitions: int, seed: int 
     0 to p - 1, where p is the prime 2^31 - 1, and puts label x into bucket ((a x + b) mod p) mod B (IRLI, section 3.1;
     Carter and Wegman 1979), so that two labels share a bucket with a probability of at most about 1 / B."""
     # Returns shape (n_repetitions, n_labels)
-    check_values(_RANGES, n_labels=n_labels, n_buckets=n_buckets, n_repetitions=n_repetitions, seed=seed)
     factors = np.random.default_rng(seed).integers((1, 0), _PRIME, (n_repetitions, 2), dtype=np.uint64)
     labels = np.arange(n_labels, dtype=np.uint64)
     partition = np.empty((n_repetitions, n_labels), np.int32)
@@ -45,20 +38,18 @@ def hash_partition(n_labels: int, n_buckets: int, n_repetitions: int, seed: int 
     return partition
 
 
-def least_loaded(best: Any, n_buckets: int, *, current: Any = None, loads: Any = None, room: int = 0) -> Int32:
+def least_loaded(
+    best: Int32, n_buckets: int, *, current: Int32 | None = None, loads: Int64 | None = None, room: int = 0
+) -> Int32:
     """Place each label in turn into the least loaded of its ``best`` buckets (IRLI, section 3.2); -1 is no bucket.
     Loads are counted while labels are placed. Among buckets with equal loads, a label stays where it is if that is one
     of them, and otherwise goes to the best of them; a bucket with a load below ``room`` takes the labels that prefer it
     at once."""
     # Shapes: best (L, K); current (L,); loads (B,); returns (L,)
-    check_values(_RANGES, n_buckets=n_buckets, room=room)
-    wishes = whole_numbers(best, "best", (None, None), -1, n_buckets - 1)
-    n_labels = len(wishes)
-    places = None if current is None else whole_numbers(current, "current", (n_labels,), -1, n_buckets - 1)
-    loads = np.zeros(n_buckets, np.int64) if loads is None else loads
-    counted = whole_numbers(loads, "loads", (n_buckets,), 0, 2**62, np.int64).copy()
-    placed = np.empty(n_labels, np.int32)
-    fault, label = kernels.least_loaded(wishes, places, int(room), counted, placed)
+    counted, placed = np.zeros(n_buckets, np.int64), np.empty(len(best), np.int32)
+    if loads is not None:
+        counted[:] = loads
+    fault, label = kernels.least_loaded(np.ascontiguousarray(best, np.int32), current, int(room), counted, placed)
     if fault:
         raise DataError(
             f"Row {label} of 'best' names no bucket, so its label stays where it is: 'current' must say where. "
@@ -91,45 +82,38 @@ class Buckets:
     offsets: Int64
     # shape (R, L'): the L' labels that are not removed, bucket by bucket, rising within a bucket
     members: Int32
-    n_repetitions: int = field(init=False)  # R
-    n_labels: int = field(init=False)  # L, with the labels that were removed
-    handle: Any = field(init=False, default=None, repr=False)  # the lists as the kernel sees them
-    _free: deque[Any] = field(init=False, default_factory=deque, repr=False)  # counters that no thread uses now
 
-    def __post_init__(self) -> None:
-        try:
-            handle = kernels.BucketLists(self.offsets, self.members, self.assignment.shape[1])
-        except (ValueError, TypeError) as error:
-            raise DataError(f"Buckets can't be made of these offsets and members: {error}.") from None
-        n_repetitions, n_labels = self.assignment.shape
-        self.__dict__.update(handle=handle, n_repetitions=n_repetitions, n_labels=n_labels)
+    @property
+    def n_repetitions(self) -> int:
+        """R."""
+        return len(self.assignment)
+
+    @property
+    def n_labels(self) -> int:
+        """L, with the labels that were removed."""
+        return int(self.assignment.shape[1])
+
+    @cached_property
+    def handle(self) -> kernels.BucketLists:
+        """The lists as the kernel sees them."""
+        return kernels.BucketLists(self.offsets, self.members, self.n_labels)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in ("assignment", "n_buckets", "offsets", "members")}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, _free=deque())
-        self.__post_init__()
+        return {field.name: getattr(self, field.name) for field in fields(self)}
 
     @classmethod
     def from_assignment(cls, assignment: Any, n_buckets: int) -> Buckets:
         """From the bucket of each label."""
         # Shape: assignment (R, L)
-        check_values(_RANGES, n_buckets=n_buckets)
-        places = whole_numbers(assignment, "assignment", (None, None), -1, n_buckets - 1)
-        check_values(_RANGES, n_repetitions=len(places), n_labels=places.shape[1])
+        places = np.ascontiguousarray(assignment, np.int32)
         removed = places[0] < 0
-        for repetition, row in enumerate(places):
-            if not np.array_equal(row < 0, removed):
-                label = int(((row < 0) != removed).argmax())
-                raise DataError(
-                    f"Label {label} is removed in one of the repetitions 0 and {repetition} of 'assignment' and stands "
-                    "in a bucket of the other; it must be -1 in all repetitions or in none."
-                )
         offsets = np.empty((len(places), n_buckets + 1), np.int64)
         members = np.empty((len(places), places.shape[1] - int(removed.sum())), np.int32)
-        for repetition, row in enumerate(places):
-            kernels.list_members(row, offsets[repetition], members[repetition])
+        for row, *lists in zip(places, offsets, members, strict=True):
+            if not (np.array_equal(row < 0, removed) and kernels.list_members(row, *lists)):
+                raise DataError(
+                    f"A label must be in one of the buckets 0 to {n_buckets - 1} in each repetition, or in none in all."
+                )
         return cls(places, int(n_buckets), offsets, members)
 
     def without(self, labels: npt.NDArray[np.integer[Any]]) -> Buckets:
@@ -137,11 +121,6 @@ class Buckets:
         assignment = self.assignment.copy()
         assignment[:, labels] = -1
         return Buckets.from_assignment(assignment, self.n_buckets)
-
-    def members_of(self, repetition: int, bucket: int) -> Int32:
-        """The labels of one bucket, rising."""
-        first, last = self.offsets[repetition, bucket : bucket + 2].tolist()
-        return self.members[repetition, first:last]
 
     def loads(self) -> Int64:
         """Number of labels in each bucket, shape (R, B)."""
@@ -154,12 +133,13 @@ class Buckets:
     @contextmanager
     def counters(self) -> Iterator[Any]:
         """A workspace for counting, which no other thread uses while the block runs; it is used again."""
+        free: deque[Any] = self.__dict__.setdefault("_free", deque())  # those that no thread uses now
         try:
-            counters = self._free.pop()
+            counters = free.pop()
         except IndexError:
             counters = kernels.BucketCounters(self.n_labels, self.n_buckets, self.n_repetitions)
         yield counters
-        self._free.append(counters)  # not after an error
+        free.append(counters)  # not after an error
 
     def arrays(self) -> dict[str, Array]:
         """The arrays to be saved, by name."""
@@ -204,20 +184,14 @@ class Candidates:
 
 
 def find_candidates(
-    buckets: Buckets, chosen: Any, probabilities: Any, *, min_votes: int = 1, order: Order = "votes",
+    buckets: Buckets, chosen: Int32, probabilities: Float32, *, min_votes: int = 1, order: Order = "votes",
     limit: int | None = None, best_first: bool = True, n_jobs: int = 1,
 ) -> Candidates:  # fmt: skip
     """The labels of the chosen buckets of all repetitions, each once, with its votes and its summed probability (IRLI,
     section 3.3). The cost grows with the labels that stand in the chosen buckets, not with the number of labels.
     Probabilities are added up in float32, from the first repetition to the last."""
     # Shapes: chosen (n, R, m); probabilities (n, R, m)
-    check_values(_RANGES, min_votes=min_votes, order=order, limit=limit)
-    places, weights = np.ascontiguousarray(chosen, np.int32), np.ascontiguousarray(probabilities, np.float32)
-    if places.ndim != 3 or places.shape[1] != buckets.n_repetitions or weights.shape != places.shape:
-        raise DataError(
-            f"Candidates are found by buckets and probabilities of the shape (n, {buckets.n_repetitions}, m). "
-            f"Got {places.shape} and {weights.shape} instead."
-        )
+    places, weights = np.ascontiguousarray(chosen), np.ascontiguousarray(probabilities)
     n, most = len(places), buckets.n_labels if limit is None else min(int(limit), buckets.n_labels)
 
     def count(part: tuple[int, int]) -> tuple[Array, ...]:
@@ -241,23 +215,3 @@ def find_candidates(
     offsets = np.zeros(len(counts) + 1, np.int64)
     np.cumsum(counts, out=offsets[1:])
     return Candidates(offsets, labels, votes, scores, touched)
-
-
-def whole_numbers(
-    values: Any, name: str, shape: tuple[int | None, ...], low: int, high: int,
-    dtype: type[np.signedinteger[Any]] = np.int32,
-) -> Array:  # fmt: skip
-    """``values`` as a contiguous array of whole numbers of this shape (None for any size), each in [low, high]."""
-    try:
-        array = np.asarray(values)
-    except ValueError:
-        array = np.empty((), object)  # rows of several lengths
-    if array.dtype.kind not in "iu" and not (array.size == 0 and array.dtype.kind == "f"):
-        raise DataError(f"{name!r} must be an array of whole numbers. Got {values!r:.60} instead.")
-    if array.ndim != len(shape) or any(want not in (None, got) for want, got in zip(shape, array.shape, strict=True)):
-        words = ", ".join("any" if want is None else str(want) for want in shape)
-        raise DataError(f"{name!r} must have shape ({words}). Got {array.shape} instead.")
-    if array.size and not (low <= (least := int(array.min())) and int(array.max()) <= high):
-        worst = least if least < low else int(array.max())
-        raise DataError(f"{name!r} must hold whole numbers in [{low}, {high}]. Got {worst} instead.")
-    return np.ascontiguousarray(array, dtype)

@@ -368,10 +368,7 @@ class IRLIIndex(VectorIndex):
             network = replace(learned.network, projection=projection)
             index = BucketedVectors(vectors, metric, learned.buckets, network)
             if holdout is not None and self.probes == "auto":  # the settings for the wished recall
-                tuning = choose_settings(
-                    network, index.buckets, holdout[0], nearest_of(holdout[1]), recall=self.recall, order=self.order,
-                    n_jobs=n_jobs,
-                )  # fmt: skip
+                tuning = choose_settings(index, holdout[0], nearest_of(holdout[1]), self.recall, self.order, n_jobs)
         self.metric, self._vectors, self._rounds, self.tuning_ = metric, index, learned.record, tuning
         return self
 
@@ -501,10 +498,8 @@ class IRLIIndex(VectorIndex):
         k = validate.count(k, "k", owner="tune", high=MOST_ANSWERS)
         order, n_jobs = self._settings("tune", order=order).order, resolve_jobs(self.n_jobs)
         vectors, ids = self._queries(queries, "tune")
-        index, nearest = self._vectors, self._vectors.nearest(vectors, k, ids, n_jobs)
-        tuning = choose_settings(
-            index.network, index.buckets, vectors, nearest, recall=recall, order=order, n_jobs=n_jobs
-        )
+        nearest = self._vectors.nearest(vectors, k, ids, n_jobs)
+        tuning = choose_settings(self._vectors, vectors, nearest, recall, order, n_jobs)
         self.set_params(probes="auto", min_votes="auto", candidates="auto", order=order)
         self.tuning_ = tuning
         return tuning

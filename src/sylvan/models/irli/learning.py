@@ -27,7 +27,6 @@ _MOST_ROUNDS = 10  # of rounds="auto"
 _GROUP_WIDTH = 512  # hidden values that are trained together, at least one repetition's
 _SAMPLE = 10_000  # labels or rows from which expected affinity is estimated
 _SETTLED = 0.001  # share of labels newly assigned below which nothing is to be gained by another round
-_FEWEST_HOLDOUT, _MOST_HOLDOUT = 20, 1000
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,11 +80,6 @@ def learn_partitions(
     weights = None if row_weights is None else row_weights[labelled]
     if weights is not None:
         weights = weights / weights.mean(dtype=np.float64)
-    size = min(n // 10, _MOST_HOLDOUT)
-    if judge is None and settings.rounds == "auto" and size >= _FEWEST_HOLDOUT:
-        order = np.random.default_rng([settings.seed, 0]).permutation(n)
-        apart, rows = np.sort(order[:size]), np.sort(order[size:])
-        judge = rounds.RecallJudge(X[apart], truths[apart], n_jobs=runner.n_jobs)
     random, n_labels = np.random.default_rng([settings.seed, 4]), truths.shape[1]
     if label_vectors is None:
         some = np.sort(random.permutation(np.arange(n) if rows is None else rows)[:_SAMPLE])

@@ -17,7 +17,7 @@ from sylvan.arrays.types import Array, Float32, Float64, Int64
 from sylvan.errors import DataError, ModelError
 from sylvan.metrics import figures
 from sylvan.models.irli.bucket_network import BucketNetwork
-from sylvan.models.irli.buckets import MOST_BUCKETS, MOST_REPETITIONS, Buckets, Candidates, Order, find_candidates
+from sylvan.models.irli.buckets import MOST_BUCKETS, MOST_REPETITIONS, Buckets, Candidates, find_candidates
 from sylvan.parallel import split_ranges
 from sylvan.params.fields import Parameterized, Range, Seed, parameterized
 from sylvan.params.wording import counted as counted_words
@@ -106,23 +106,21 @@ class Lesson:
 
 @dataclass(frozen=True, eq=False)
 class RecallJudge:
-    """Scores by the recall of candidates, averaged over several numbers of them. Called with Buckets and a
-    BucketNetwork, it gives "score", and "recall at N" for each number of candidates: a 256th of the labels, a 128th,
-    and so on to a sixteenth."""
+    """Scores by the recall of candidates, those of the highest probability in the best sixteenth of the buckets, or in
+    10; averaged over several numbers of them. Called with Buckets and a BucketNetwork, it gives "score", and "recall at
+    N" for each number of candidates: a 256th of the labels, a 128th, and so on to a sixteenth."""
 
     X: Any  # shape (n, n_features)
     truths: sp.csr_matrix  # shape (n, n_labels): the right labels of each row
-    probes: int | None = None  # buckets looked into in each repetition; a sixteenth of them, at least 10, by default
-    order: Order = "probability"  # which candidates come first
     n_jobs: int = 1  # threads
 
     def __call__(self, buckets: Buckets, network: BucketNetwork) -> dict[str, float]:
         n, limits = self.X.shape[0], sorted({max(buckets.n_labels // share, 1) for share in _SHARES})
-        m = min(max(network.n_buckets // 16, 10) if self.probes is None else self.probes, network.n_buckets)
+        m = min(max(network.n_buckets // 16, 10), network.n_buckets)
         sums = np.zeros(len(limits))
         for start, stop in split_ranges(n, _ROWS):
             probed = network.top(self.X[start:stop], m, self.n_jobs)
-            candidates = find_candidates(buckets, *probed, order=self.order, limit=limits[-1], n_jobs=self.n_jobs)
+            candidates = find_candidates(buckets, *probed, order="probability", limit=limits[-1], n_jobs=self.n_jobs)
             sums += candidate_recall(candidates, self.truths[start:stop], limits).sum(axis=0)
         recalls = sums / max(n, 1)
         named = {f"recall at {limit}": float(recall) for limit, recall in zip(limits, recalls, strict=True)}
@@ -216,18 +214,17 @@ def _read_round(entry: Any) -> Round:
 
 def _read(value: Any, kind: type) -> Any:
     """A number, or a list or an object of numbers, that :func:`_plain` gave."""
-    if kind is float:
-        if value is None:
-            return math.nan
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) < 1e300:
-            raise ValueError("no number")
-        return float(value)
-    values: Any = value if isinstance(value, kind) else None
-    if values is None or len(values) > _MOST_NUMBERS:
-        raise TypeError("no numbers")
-    if isinstance(values, dict):
-        return {name: _read(number, float) for name, number in values.items()}
-    return tuple(_read(number, float) for number in values)
+    if kind is not float:
+        if not isinstance(value, (list, dict)) or type(value) is not kind or len(value) > _MOST_NUMBERS:
+            raise TypeError("no numbers")
+        if isinstance(value, dict):
+            return {name: _read(number, float) for name, number in value.items()}
+        return tuple(_read(number, float) for number in value)
+    if value is None:
+        return math.nan
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) < 1e300:
+        raise ValueError("no number")
+    return float(value)
 
 
 def _unpack_state(arrays: Arrays) -> State:

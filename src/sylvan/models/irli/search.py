@@ -9,7 +9,6 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from sylvan import store
 from sylvan.arrays import validate
@@ -94,17 +93,16 @@ class Tuning:
 
 
 def candidates_of(
-    network: BucketNetwork, buckets: Buckets, inputs: Vectors, settings: SearchSettings, n_jobs: int,
-    best_first: bool = False,
-) -> Iterator[tuple[slice, Candidates]]:  # fmt: skip
+    index: BucketedVectors, queries: Vectors, settings: SearchSettings, n_jobs: int, best_first: bool = False
+) -> Iterator[tuple[slice, Candidates]]:
     """Some queries at a time, whose candidates fit into memory, and these."""
-    n_labels = max(1, buckets.n_labels)
+    buckets, n_labels = index.buckets, max(1, index.buckets.n_labels)
     each = min(n_labels, buckets.n_repetitions * settings.probes * (1 + n_labels // buckets.n_buckets))
     step = max(1, _COUNTED // (each if settings.candidates is None else min(each, settings.candidates)))
-    for start in range(0, len(inputs), step):
-        part = slice(start, min(start + step, len(inputs)))
+    for start in range(0, len(queries), step):
+        part = slice(start, min(start + step, len(queries)))
         yield part, find_candidates(
-            buckets, *network.top(inputs[part], settings.probes, n_jobs=n_jobs), min_votes=settings.min_votes,
+            buckets, *index.network.top(queries[part], settings.probes, n_jobs=n_jobs), min_votes=settings.min_votes,
             order=settings.order, limit=settings.candidates, best_first=best_first, n_jobs=n_jobs,
         )  # fmt: skip
 
@@ -128,7 +126,7 @@ class BucketedVectors:
         shape = (len(queries), k)
         ids, distances = np.full(shape, -1, np.int32), np.full(shape, FARTHEST[self.metric], np.float32)
         counts = np.zeros(len(queries), np.int64)
-        for part, candidates in candidates_of(self.network, self.buckets, queries, settings, n_jobs):
+        for part, candidates in candidates_of(self, queries, settings, n_jobs):
             counts[part] = candidates.counts()
             nearest = nearest_candidates(queries[part], self.base, candidates, k, self.metric, n_jobs=n_jobs)
             ids[part], distances[part] = nearest
@@ -137,7 +135,7 @@ class BucketedVectors:
     def count(self, queries: Vectors, settings: SearchSettings, n_jobs: int) -> tuple[Int64, Int64]:
         """Candidates of each query, and counters raised for it."""
         totals = np.zeros((2, len(queries)), np.int64)
-        for part, candidates in candidates_of(self.network, self.buckets, queries, settings, n_jobs):
+        for part, candidates in candidates_of(self, queries, settings, n_jobs):
             totals[:, part] = candidates.counts(), candidates.touched
         return totals[0], totals[1]
 
@@ -194,22 +192,21 @@ class BucketedVectors:
 
 
 def choose_settings(
-    network: BucketNetwork, buckets: Buckets, inputs: Vectors, nearest: npt.NDArray[np.integer[Any]], *,
-    recall: float, order: Order, n_jobs: int,
-) -> Tuning:  # fmt: skip
+    index: BucketedVectors, queries: Vectors, nearest: Int32, recall: float, order: Order, n_jobs: int
+) -> Tuning:
     """The cheapest settings with which a search answers with ``nearest``. Every number of probes is tried in turn, up
     to where counting alone costs more than the best so far. By probability, the first candidates count, as few as hold
     enough of ``nearest``; by votes, candidates need the most votes with which enough remain."""
-    # Shapes: inputs (n, d); nearest (n, k)
+    # Shapes: queries (n, d); nearest (n, k)
     if not (nearest >= 0).any():
         raise DataError("There is nothing to find: tune needs queries, and vectors beside them.")
     least, best = math.inf, None
-    for probes in _ladder(buckets.n_buckets):
-        n_counted, tuning = _measured(network, buckets, inputs, nearest, probes, float(recall), order, n_jobs)
-        counting = cost_of_counting(n_counted, buckets.n_labels, order)
+    for probes in _ladder(index.buckets.n_buckets):
+        n_counted, tuning = _measured(index, queries, nearest, probes, float(recall), order, n_jobs)
+        counting = cost_of_counting(n_counted, index.buckets.n_labels, order)
         if counting > least:
             break
-        if tuning is not None and (cost := counting + inputs.shape[1] * tuning.n_candidates) < least:
+        if tuning is not None and (cost := counting + queries.shape[1] * tuning.n_candidates) < least:
             least, best = cost, tuning
     assert best is not None  # with every bucket looked into, every vector is a candidate
     return best
@@ -234,17 +231,16 @@ def _ladder(n_buckets: int) -> Iterator[int]:
 
 
 def _measured(
-    network: BucketNetwork, buckets: Buckets, inputs: Vectors, nearest: npt.NDArray[np.integer[Any]], probes: int,
-    recall: float, order: Order, n_jobs: int,
-) -> tuple[float, Tuning | None]:  # fmt: skip
+    index: BucketedVectors, queries: Vectors, nearest: Int32, probes: int, recall: float, order: Order, n_jobs: int
+) -> tuple[float, Tuning | None]:
     """With one number of probes: the counters raised for a query, and the fewest candidates that hold enough of the
     nearest; None when all of them don't."""
-    place_of = np.full(buckets.n_labels, -1, np.int64)
+    place_of = np.full(index.buckets.n_labels, -1, np.int64)
     places, votes = [np.empty(0, np.int64)], [np.empty(0, np.int64)]  # where the nearest stand among the candidates
-    sizes, n_counted = np.zeros(len(inputs), np.int64), 0
-    with_votes = np.zeros(buckets.n_repetitions + 1, np.int64)  # candidates of all queries by their votes
+    sizes, n_counted, n_queries = np.zeros(len(queries), np.int64), 0, max(1, len(queries))
+    with_votes = np.zeros(index.buckets.n_repetitions + 1, np.int64)  # candidates of all queries by their votes
     settings = SearchSettings(probes, 1, order, None)
-    for part, candidates in candidates_of(network, buckets, inputs, settings, n_jobs, best_first=True):
+    for part, candidates in candidates_of(index, queries, settings, n_jobs, best_first=True):
         sizes[part] = candidates.counts()
         n_counted += int(candidates.touched.sum())
         with_votes += np.bincount(candidates.votes, minlength=len(with_votes))
@@ -256,8 +252,7 @@ def _measured(
             places.append(reached[reached >= 0])
             votes.append(candidates.votes[begin:end][places[-1]].astype(np.int64))
             place_of[labels] = -1
-    n_queries, counted = max(1, len(inputs)), float(n_counted) / max(1, len(inputs))
-    n_wanted = max(1, int(np.count_nonzero(nearest >= 0)))
+    counted, n_wanted = n_counted / n_queries, max(1, int(np.count_nonzero(nearest >= 0)))
     needed = max(1, math.ceil(recall * n_wanted - 1e-9))
     rising, falling = np.sort(np.concatenate(places)), -np.sort(-np.concatenate(votes))
     if len(rising) < needed:

@@ -22,7 +22,7 @@ from sylvan.models.irli.rounds import BucketReport
 from sylvan.models.irli.search import Tuning
 from sylvan.models.irli.vectors import Answers, Metric, VectorIndex, check_metric, checked_neighbors, need_directions
 from sylvan.parallel import one_at_a_time, quiet, resolve_jobs
-from sylvan.params.fields import Constraint, Range, parameterized
+from sylvan.params.fields import Range, Tested, attribute, parameterized
 from sylvan.params.wording import counted
 
 _MOST_LOSSES = 5  # of one list of calls: a shard that its node has no memory for is lost each time
@@ -281,17 +281,10 @@ def _few_threads(n_threads: int) -> Iterator[None]:
 _MOST_SHARDS = 4096
 
 
-class _Executor(Constraint):
-    """The name of a way to run shards, or a callable that makes an executor."""
-
-    def accepts(self, value: Any) -> bool:
-        return value in EXECUTORS if isinstance(value, str) else callable(value)
-
-    def describe(self) -> str:
-        return f"one of {', '.join(map(repr, EXECUTORS))}, or a callable that makes a ShardExecutor"
-
-    def _parse(self, text: str) -> Any:
-        return text
+_EXECUTOR = Tested(
+    lambda value: value in EXECUTORS if isinstance(value, str) else callable(value),
+    f"one of {', '.join(map(repr, EXECUTORS))}, or a callable that makes a ShardExecutor",
+)
 
 
 @parameterized
@@ -341,7 +334,10 @@ class ShardedIRLIIndex(VectorIndex):
 
     index: IRLIIndex | None = None
     n_shards: Annotated[int, Range(1, _MOST_SHARDS)] = 2
-    executor: Annotated[Literal["processes", "serial"] | Callable[[int], ShardExecutor], _Executor()] = "processes"
+    executor: Annotated[Literal["processes", "serial"] | Callable[[int], ShardExecutor], _EXECUTOR] = "processes"
+
+    _running: ShardExecutor | None = attribute(None)
+    _end: Callable[[], None] = attribute()  # closes what is running, as the end of this object does
 
     # ---------------------------------------- building
 
@@ -414,11 +410,9 @@ class ShardedIRLIIndex(VectorIndex):
         self._template, self._metric = template.get_params(deep=False), metric
         self.n_shards_, self._n_ids, self.n_vectors_, self.n_dimensions_ = self.n_shards, n_ids, n_vectors, n_dimensions
         self._source: Sequence[ShardCall] | None = None
-        self._set_running(None)
 
-    def _set_running(self, running: ShardExecutor | None) -> None:
-        self._running = running
-        self._finalizer = None if running is None else weakref.finalize(self, running.close)
+    def _set_running(self, running: ShardExecutor) -> None:
+        self._running, self._end = running, weakref.finalize(self, running.close)
 
     def _ask(self, calls: Sequence[ShardCall | None]) -> list[Any]:
         """The shards' answers; the shards of an index that was loaded are started when they are first asked."""
@@ -540,11 +534,9 @@ class ShardedIRLIIndex(VectorIndex):
 
     def close(self) -> None:
         """End the shards' processes. An index that was saved or loaded starts them again when it is asked."""
-        running, finalizer = self.__dict__.get("_running"), self.__dict__.get("_finalizer")
-        if running is not None and finalizer is not None:
-            finalizer.detach()
+        if self._running is not None:
             self._running = None
-            running.close()
+            self._end()
 
     def __enter__(self) -> ShardedIRLIIndex:
         return self
@@ -553,15 +545,10 @@ class ShardedIRLIIndex(VectorIndex):
         self.close()
 
     def __getstate__(self) -> dict[str, Any]:
-        state = {name: value for name, value in self.__dict__.items() if name not in ("_running", "_finalizer")}
+        state = {name: value for name, value in self.__dict__.items() if name not in ("_running", "_end")}
         if self._is_fitted() and self._source is None:
             state["_source"] = self._taken(self._all("give"))
         return state
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        if self._is_fitted():
-            self._set_running(None)
 
     def _is_fitted(self) -> bool:
         return "_template" in self.__dict__

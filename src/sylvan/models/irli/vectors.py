@@ -15,14 +15,13 @@ from sylvan.arrays import validate
 from sylvan.arrays.types import Array, Float32, Float64, Int32, Int64
 from sylvan.errors import DataError
 from sylvan.models.base import MOST_ANSWERS
-from sylvan.models.irli.buckets import ROWS, Candidates, Order, whole_numbers
+from sylvan.models.irli.buckets import ROWS, Candidates, Order
 from sylvan.parallel import map_parallel, one_at_a_time, split_ranges
-from sylvan.params.fields import Choice, Number, check_value, check_values
+from sylvan.params.fields import Choice, check_value
 from sylvan.remote.fitted import Fitted
 
 Metric = Literal["euclidean", "angular", "inner_product"]
 METRICS: tuple[Metric, ...] = get_args(Metric)
-_RANGES = {"k": Number(int, 1, 2**31 - 1), "metric": Choice(METRICS)}
 _ROWS = 1 << 14  # converted at once
 FARTHEST = {"euclidean": np.inf, "angular": np.inf, "inner_product": -np.inf}  # the distance of no vector at all
 _HOLDOUT_NEIGHBORS = 10  # what recall10@10 asks for
@@ -37,27 +36,21 @@ Answers = tuple[Int32, Float32, Int64]  # ids, distances, counts
 
 
 def nearest_candidates(
-    queries: Any, base: Any, candidates: Candidates, k: int, metric: str, n_jobs: int = 1
+    queries: Vectors, base: Vectors, candidates: Candidates, k: int, metric: Metric, n_jobs: int = 1
 ) -> Nearest:
     """The ``k`` candidates of each query that are truly nearest."""
     # Shapes: queries (n, dim); base (L, dim); returns ids (n, k), distances (n, k)
     kind, rows, vectors, ids, distances = _prepared(queries, base, k, metric)
-    if len(candidates) != len(rows):
-        raise DataError(f"The candidates of {len(rows)} queries are needed. Got those of {len(candidates)} instead.")
-    labels = candidates.labels
-    if len(labels) and not (labels.min() >= 0 and labels.max() < len(vectors)):
-        worst = int(labels.min() if labels.min() < 0 else labels.max())
-        raise DataError(f"The candidates must be rows of the base, in [0, {len(vectors) - 1}]. Got {worst} instead.")
 
     def search(part: tuple[int, int]) -> None:
-        kernels.nearest_candidates(rows, vectors, candidates.offsets, labels, *part, kind, ids, distances)
+        kernels.nearest_candidates(rows, vectors, candidates.offsets, candidates.labels, *part, kind, ids, distances)
 
     map_parallel(search, split_ranges(len(rows), ROWS), n_jobs)
     return ids, distances
 
 
 def exact_neighbors(
-    queries: Any, base: Any, k: int, metric: str, *, excluded: Any = None, n_jobs: int = 1,
+    queries: Vectors, base: Vectors, k: int, metric: Metric, *, excluded: Int32 | None = None, n_jobs: int = 1,
     description: str | None = None,
 ) -> Nearest:  # fmt: skip
     """The ``k`` rows of ``base`` nearest to each query, each of which is compared. Blocks of queries meet blocks of
@@ -65,26 +58,19 @@ def exact_neighbors(
     :func:`nearest_candidates`."""
     # Shapes: queries (n, dim); base (L, dim); excluded (n,); returns ids (n, k), distances (n, k)
     kind, rows, vectors, ids, distances = _prepared(queries, base, k, metric)
-    most = len(vectors) - 1
-    left_out = None if excluded is None else whole_numbers(excluded, "excluded", (len(rows),), -1, most)
 
     def search(part: tuple[int, int]) -> None:
-        kernels.nearest_vectors(rows, vectors, left_out, *part, kind, ids, distances)
+        kernels.nearest_vectors(rows, vectors, excluded, *part, kind, ids, distances)
 
     map_parallel(search, split_ranges(len(rows), ROWS), n_jobs, description=description)
     return ids, distances
 
 
-def _prepared(queries: Any, base: Any, k: int, metric: str) -> tuple[int, Float32, Float32, Int32, Float32]:
+def _prepared(
+    queries: Vectors, base: Vectors, k: int, metric: Metric
+) -> tuple[int, Vectors, Vectors, Int32, Float32]:
     """The kernel's number of a metric, queries and base as contiguous matrices, and what takes ids and distances."""
-    check_values(_RANGES, k=k, metric=metric)
-    rows, vectors = np.ascontiguousarray(queries, np.float32), np.ascontiguousarray(base, np.float32)
-    if rows.ndim != 2 or vectors.ndim != 2 or rows.shape[1] != vectors.shape[1]:
-        raise DataError(
-            f"'queries' and 'base' must be matrices of equal width. Got the shapes {rows.shape} and {vectors.shape} "
-            "instead."
-        )
-    shape = len(rows), int(k)
+    rows, vectors, shape = np.ascontiguousarray(queries), np.ascontiguousarray(base), (len(queries), k)
     return METRICS.index(metric), rows, vectors, np.empty(shape, np.int32), np.empty(shape, np.float32)
 
 
@@ -292,7 +278,8 @@ def _near(queries: Vectors, base: Vectors, k: int, metric: Metric, n_jobs: int, 
     if projection is None or _ROUGHLY * k >= len(base):
         return exact_neighbors(queries, base, k, metric, n_jobs=n_jobs, description=words)[0]
     few = np.ascontiguousarray(projection[:, :ROUGH_WIDTH])
-    rough_metric = "euclidean" if metric == "euclidean" else "inner_product"  # projected, lengths are no longer one
+    # Projected, lengths are no longer one.
+    rough_metric: Metric = "euclidean" if metric == "euclidean" else "inner_product"
     rough, _ = exact_neighbors(queries @ few, base @ few, _ROUGHLY * k, rough_metric, n_jobs=n_jobs, description=words)
     offsets = np.arange(len(queries) + 1, dtype=np.int64) * rough.shape[1]
     unused = np.zeros(0, np.int32), np.zeros(0, np.float32), np.zeros(0, np.int64)

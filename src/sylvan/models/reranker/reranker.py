@@ -17,7 +17,7 @@ from sylvan.arrays.frames import labels_of
 from sylvan.arrays.topk import TopK, resized
 from sylvan.arrays.types import Array, Float32, Float64, Int32
 from sylvan.arrays.validate import Csr
-from sylvan.errors import DataError, ModelError, ParameterError
+from sylvan.errors import DataError, ParameterError
 from sylvan.explain.explanation import Explanation
 from sylvan.labels.targets import encode_labels
 from sylvan.labels.vocabulary import find_label
@@ -39,7 +39,7 @@ from sylvan.models.xr.xr_linear import XRLinear
 from sylvan.parallel import all_at_once, of_one_state, resolve_jobs
 from sylvan.params.fields import Choice, Instance, Range, Seed, Threads, attribute, check_value, parameterized
 from sylvan.params.wording import counted
-from sylvan.ranking.boosted_trees import GROWERS, BoostedTrees, Growing, Scorer, need_library
+from sylvan.ranking.boosted_trees import BoostedTrees, Growing, Scorer, need_library
 from sylvan.ranking.calibrate import Calibrator, Method
 from sylvan.ranking.ensemble import combine_rankings, fit_weights
 from sylvan.ranking.tail import Tail, tail_of
@@ -61,7 +61,6 @@ RERANKER_PRESETS: Mapping[RerankerPreset, tuple[Member, ...]] = MappingProxyType
 Columns = Callable[[Any, TopK], Any]
 _WEIGHED = 20  # of a member's answers, by which it is weighed
 _LEAST_SHARE = 0.25  # of an equal weight
-_STRUCK = ("xgboost", "scikit-learn", "neural")  # scorers that there were
 
 
 def reranker_members(name: RerankerPreset, n_jobs: int | None = None) -> list[Estimator]:
@@ -158,7 +157,6 @@ class Reranker(JointModel):
     """
 
     kind = "reranker"
-    added = MappingProxyType({"unknown": "none"})
     not_saved = ("members", "columns")
 
     members: Annotated[Sequence[Estimator], Instance((list, tuple), "a list of estimators of Sylvan")]
@@ -589,11 +587,6 @@ class Reranker(JointModel):
     @classmethod
     def _params_from(cls, state: store.State) -> dict[str, Any]:
         params = super()._params_from(state)
-        if params["scorer"] in _STRUCK:
-            raise ModelError(
-                f"{state.where!r} was saved with scorer={params['scorer']!r}, which Sylvan no longer has. Train it "
-                f"again, with {' or '.join(repr(name) for name in GROWERS)}."
-            )
         return {**params, "columns": None, "label_encoder": encoders.made_encoder(state, params["label_encoder"])}
 
     def _restore(self, state: store.State) -> None:

@@ -133,12 +133,10 @@ class FittedTransformer:
         vectorizer = TfidfVectorizer.from_state(store.need_part(state, "vectorizer", "tfidf-vectorizer"))
         ranker = XRLinear.from_state(store.need_part(state, "ranker", "xr-linear"))
         n_dense, history = store.need_int(state, "n_dense", 1, _MOST_DIMENSIONS), state.meta.get("history")
-        if "dense_scale" not in state.meta:
+        if "dense_scale" not in state.meta:  # what the parameter of this name says isn't it
             raise ModelError(f"{state.where!r} is damaged: it doesn't say how long its encoder's vectors are.")
-        dense, terms = store.need_float(state, "dense_scale", _TINY, np.finfo(np.float32).max), 1.0
-        if "term_scale" in state.meta:  # 1 in a model that was saved before it could be anything else
-            terms = store.need_float(state, "term_scale", _TINY, 1.0)
-        unit_vectors = "unit_vectors" not in state.meta or store.need_bool(state, "unit_vectors")
+        dense = store.need_float(state, "dense_scale", _TINY, np.finfo(np.float32).max)
+        terms, unit_vectors = store.need_float(state, "term_scale", _TINY, 1.0), store.need_bool(state, "unit_vectors")
         if not isinstance(history, list) or not all(isinstance(layer, dict) for layer in history):
             raise ModelError(
                 f"{state.where!r} is damaged: 'history' must be a list of layers. Got {history!r:.60} instead."
@@ -357,7 +355,7 @@ def _checksum_of(texts: list[str]) -> str:
 
 
 def plan_of(training: TransformerTraining) -> Plan:
-    """What a training will take; see :meth:`TransformerEstimator.plan`."""
+    """What a training will take; see :meth:`XRTransformer.plan`."""
     model, n_rows = training.model, len(training.texts)
     resident, available = resident_bytes(), available_bytes()
     with timed() as opening:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from sylvan import store
 from sylvan.arrays.validate import Csr
 from sylvan.data import Vocabulary
-from sylvan.errors import ModelError, ParameterError, UnsupportedError
+from sylvan.errors import ParameterError, UnsupportedError
 from sylvan.explain.explanation import Explanation
 from sylvan.explain.question import MEANING, gathered
 from sylvan.indexing import LabelTree
@@ -30,7 +30,7 @@ from sylvan.models.transformer.presets import PARTS, Preset, TransformerMatcher,
 from sylvan.models.xr.params import Scale
 from sylvan.models.xr.xr_linear import XRLinear
 from sylvan.parallel import all_at_once, of_one_state, resolve_jobs
-from sylvan.params.fields import Range, Seed, Threads, attribute, check_value, construct, parameterized
+from sylvan.params.fields import Range, Seed, Tested, Threads, attribute, check_value, construct, parameterized
 from sylvan.runtime import Runner
 from sylvan.runtime.checkpoint import Checkpoint
 from sylvan.runtime.plan import Plan, UpdatePlan
@@ -41,27 +41,48 @@ if TYPE_CHECKING:
     from sylvan.neural.text.text_encoder import TextEncoder
 
 _DEVICES = re.compile(r"auto|cpu|(cuda|mps|xpu)(:[0-9]{1,3})?")
-_DEVICE = encoding.Tested(
+_DEVICE = Tested(
     lambda value: isinstance(value, str) and _DEVICES.fullmatch(value) is not None,
     "'auto', 'cpu', 'cuda', 'mps' or 'xpu', with a number where there are several, as in 'cuda:1'",
 )
 # Where the machine that fitted a model computes and stores vectors is no part of the model, and no manifest says where
 # another one does.
 _OF_THE_MACHINE: Mapping[str, Any] = MappingProxyType({"cache": None, "device": "auto"})
-_Self = TypeVar("_Self", bound="TransformerEstimator")
+_Self = TypeVar("_Self", bound="XRTransformer")
 
 
 @parameterized
-class TransformerEstimator(TextEstimator):
-    """Base of the models with a text encoder; a concrete one says how its encoder and rankers are trained.
+class XRTransformer(TextEstimator):
+    """A text encoder, fine-tuned from coarse to fine over the label tree, with linear rankers (XR-Transformer).
+
+    Labels are clustered into a tree by the TF-IDF of their texts. The encoder learns one layer of it after the other:
+    which of the children of the nodes that are in question have a label of the text below them. Then
+    :class:`~sylvan.XRLinear` is trained over both, TF-IDF and the encoder's vectors side by side, on trees of its own,
+    which cluster the labels by both.
+    Needs PyTorch, and transformers for any encoder but "bag" (``pip install "sylvan[transformers]"``).
+
     Parameters
     ----------
     encoder : str, path or TextEncoder, optional
         A folder that Hugging Face's ``AutoModel`` or sentence-transformers reads, a name on the hub, ``"bag"`` (a bag
         of hashed words, which learns without any weights beforehand), or an encoder of :mod:`sylvan.neural`, which is
         left as it is. None for the preset's.
+    preset : {"base", "tiny", "paper"}, default "base"
+        What stands for None: ``"base"`` a small sentence encoder, one pass a layer, and what has proved good since;
+        ``"tiny"`` a bag of words, for tests and for processors alone; ``"paper"`` the papers' settings for Eurlex-4K,
+        each with its source in ``sylvan/models/transformer/presets.py``. What belongs to a kind of encoder goes
+        with the encoder, whatever the preset: a bag has learning rates of its own, and the paper's pooling is for
+        networks that sentence-transformers hasn't trained.
     vectorizer : TfidfVectorizer, optional
         Makes the features of words; a copy of it is fitted. None for the preset's.
+    matcher : TransformerMatcher, optional
+        How the encoder is fine-tuned. None for the preset's.
+    ranker : XRLinear, optional
+        The linear rankers, and with ``branching``, ``max_leaf`` and ``embedding`` the trees: several with ``n_trees``,
+        over the same vectors. Rows that it holds out for ``calibration`` have been seen by the encoder unless
+        that is frozen: probabilities are then somewhat too high. None for the preset's.
+    frozen : bool, default False
+        Leave the encoder as it is: rankers over [TF-IDF, vectors] without any fine-tuning.
     max_length : int, optional
         The most tokens of a text that the encoder sees; None for 128, for 256 words of a new bag, and for what a
         bag's folder says. This and ``pooling`` are set in the encoder itself where an object is given.
@@ -81,7 +102,42 @@ class TransformerEstimator(TextEstimator):
         Of the parts too.
     unknown : {"none", "prior"}, default "none"
         As in :class:`~sylvan.TextModel`.
+
+    Attributes
+    ----------
+    encoder_ : TextEncoder
+        Fine-tuned; ``encoder_.save_pretrained(folder)`` writes it for transformers and sentence-transformers.
+    vectorizer_ : TfidfVectorizer
+    ranker_ : XRLinear
+    tree_ : LabelTree
+    history_ : list of dict
+        What each layer's training went like.
+    vocabulary_ : Vocabulary
+        The label names.
+    n_features_, n_labels_, n_rows_, n_dense_ : int
+        The vectors' dimensions, ``n_dense_``, are the last of the features.
+    dense_scale_, term_scale_ : float
+        The vectors' length among the features, and TF-IDF's, as the rankers have learned them: of a row with both. With
+        the ranker's ``normalize=True`` both together have the length 1, and a row without a known word is shorter.
+
+    Notes
+    -----
+    Zhang, Chang, Yu & Dhillon (2021), "Fast multi-resolution transformer fine-tuning for extreme multi-label text
+    classification"; Yu et al. (2022), Section 4. The paper's results are of ensembles of three models, one for each of
+    BERT, RoBERTa and XLNet: ``XRTransformer.ensemble(preset="paper")``, or ``XRTransformer.ensemble([one, two, three],
+    preset="paper")`` with folders of your own.
+
+    Examples
+    --------
+    >>> from sylvan import XRTransformer
+    >>> texts = ["whales of the south seas", "a voyage on the south seas", "bread and cakes", "the baking of bread"]
+    >>> model = XRTransformer("bag", preset="tiny", n_jobs=1)
+    >>> model = model.fit(texts, [["Whaling"], ["Whaling", "Voyages"], ["Baking"], ["Baking"]])
+    >>> model.rank(["how to bake bread"], k=1).names, model.embed(texts).shape
+    ([['Baking']], (4, 64))
     """
+
+    kind = "xr-transformer"
 
     encoder: Annotated[Any | None, encoding.ENCODER_SOURCE] = None
     preset: Preset = "base"
@@ -93,7 +149,7 @@ class TransformerEstimator(TextEstimator):
     pooling: Literal["mean", "cls", "pooler", "last"] | None = None
     dense_scale: Annotated[float | None, Range(1e-30, 1e15)] = None  # what float32 and the rankers can bear
     device: Annotated[str, _DEVICE] = "auto"
-    cache: Annotated[str | os.PathLike[str] | None, encoding.Tested(encoding.is_path, "the path of a folder")] = None
+    cache: Annotated[str | os.PathLike[str] | None, Tested(encoding.is_path, "the path of a folder")] = None
     n_jobs: Threads = None
     seed: Seed = 0
     unknown: Unknown = "none"
@@ -109,8 +165,7 @@ class TransformerEstimator(TextEstimator):
     term_scale_ = property(lambda self: self.fitted_.lengths.terms, doc="The length of TF-IDF's part of a row.")
     unit_vectors_ = property(lambda self: self.fitted_.unit_vectors, doc="Whether rankers see vectors at length 1.")
 
-    added = MappingProxyType({"unknown": "none"})
-    layout = 2  # the first had the parameters of its parts as its own
+    layout = 2
     training: ClassVar[type[fitting.TransformerTraining]] = fitting.TransformerTraining
     at_ranking: ClassVar[tuple[str, ...]] = ("beam", "combine", "tail")  # of the ranker's, what counts when it's set
 
@@ -454,9 +509,6 @@ class TransformerEstimator(TextEstimator):
 
     @classmethod
     def _params_from(cls, state: store.State) -> dict[str, Any]:
-        if state.version < cls.layout:
-            where = repr(state.where or f"The {state.kind}")
-            raise ModelError(f"{where} was saved by an earlier Sylvan in another layout: train the model again.")
         params = {**super()._params_from(state), **_OF_THE_MACHINE}
         params.update({name: encoding.made_part(state, name, kind, params[name]) for name, kind in PARTS.items()})
         return {**params, "encoder": encoding.made_encoder(state, params["encoder"])}
@@ -469,6 +521,9 @@ class TransformerEstimator(TextEstimator):
         resolve_jobs(self.n_jobs)
         super()._restore(state)
         self._take(fitting.FittedTransformer.from_state(state, len(self.vocabulary_)), self.vocabulary_)
+
+
+store.register(XRTransformer.kind, XRTransformer.from_state)
 
 
 class XTransformerTraining(fitting.TransformerTraining):
@@ -513,7 +568,7 @@ class XTransformerTraining(fitting.TransformerTraining):
 
 
 @parameterized
-class XTransformer(TransformerEstimator):
+class XTransformer(XRTransformer):
     """A text encoder, fine-tuned to find clusters of labels, with linear rankers within them (X-Transformer).
 
     Labels are clustered by the TF-IDF of their texts. The encoder learns, among all clusters at once, which hold a
@@ -616,70 +671,3 @@ def _last_small_enough(sizes: Sequence[int], max_clusters: int) -> int:
 
 
 store.register(XTransformer.kind, XTransformer.from_state)
-
-
-@parameterized
-class XRTransformer(TransformerEstimator):
-    """A text encoder, fine-tuned from coarse to fine over the label tree, with linear rankers (XR-Transformer).
-
-    Labels are clustered into a tree by the TF-IDF of their texts. The encoder learns one layer of it after the other:
-    which of the children of the nodes that are in question have a label of the text below them. Then
-    :class:`~sylvan.XRLinear` is trained over both, TF-IDF and the encoder's vectors side by side, on trees of its own,
-    which cluster the labels by both.
-    Needs PyTorch, and transformers for any encoder but "bag" (``pip install "sylvan[transformers]"``).
-
-    Parameters
-    ----------
-    preset : {"base", "tiny", "paper"}, default "base"
-        What stands for None: ``"base"`` a small sentence encoder, one pass a layer, and what has proved good since;
-        ``"tiny"`` a bag of words, for tests and for processors alone; ``"paper"`` the papers' settings for Eurlex-4K,
-        each with its source in ``sylvan/models/transformer/presets.py``. What belongs to a kind of encoder goes
-        with the encoder, whatever the preset: a bag has learning rates of its own, and the paper's pooling is for
-        networks that sentence-transformers hasn't trained.
-    matcher : TransformerMatcher, optional
-        How the encoder is fine-tuned. None for the preset's.
-    ranker : XRLinear, optional
-        The linear rankers, and with ``branching``, ``max_leaf`` and ``embedding`` the trees: several with ``n_trees``,
-        over the same vectors. Rows that it holds out for ``calibration`` have been seen by the encoder unless
-        that is frozen: probabilities are then somewhat too high. None for the preset's.
-    frozen : bool, default False
-        Leave the encoder as it is: rankers over [TF-IDF, vectors] without any fine-tuning.
-
-    Attributes
-    ----------
-    encoder_ : TextEncoder
-        Fine-tuned; ``encoder_.save_pretrained(folder)`` writes it for transformers and sentence-transformers.
-    vectorizer_ : TfidfVectorizer
-    ranker_ : XRLinear
-    tree_ : LabelTree
-    history_ : list of dict
-        What each layer's training went like.
-    vocabulary_ : Vocabulary
-        The label names.
-    n_features_, n_labels_, n_rows_, n_dense_ : int
-        The vectors' dimensions, ``n_dense_``, are the last of the features.
-    dense_scale_, term_scale_ : float
-        The vectors' length among the features, and TF-IDF's, as the rankers have learned them: of a row with both. With
-        the ranker's ``normalize=True`` both together have the length 1, and a row without a known word is shorter.
-
-    Notes
-    -----
-    Zhang, Chang, Yu & Dhillon (2021), "Fast multi-resolution transformer fine-tuning for extreme multi-label text
-    classification"; Yu et al. (2022), Section 4. The paper's results are of ensembles of three models, one for each of
-    BERT, RoBERTa and XLNet: ``XRTransformer.ensemble(preset="paper")``, or ``XRTransformer.ensemble([one, two, three],
-    preset="paper")`` with folders of your own.
-
-    Examples
-    --------
-    >>> from sylvan import XRTransformer
-    >>> texts = ["whales of the south seas", "a voyage on the south seas", "bread and cakes", "the baking of bread"]
-    >>> model = XRTransformer("bag", preset="tiny", n_jobs=1)
-    >>> model = model.fit(texts, [["Whaling"], ["Whaling", "Voyages"], ["Baking"], ["Baking"]])
-    >>> model.rank(["how to bake bread"], k=1).names, model.embed(texts).shape
-    ([['Baking']], (4, 64))
-    """
-
-    kind = "xr-transformer"
-
-
-store.register(XRTransformer.kind, XRTransformer.from_state)
