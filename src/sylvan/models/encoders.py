@@ -15,9 +15,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from sylvan import store
+from sylvan.arrays.types import Array, Float16, Float32, Int32
 from sylvan.data.label_terms import LabelTerms, label_terms
 from sylvan.errors import ModelError, ParameterError
 from sylvan.parallel import resolve_jobs
@@ -235,7 +235,7 @@ def dense_features(
     encoder: TextEncoder, texts: Any, *, device: str, n_jobs: int | None,
     cache: str | os.PathLike[str] | None = None, engine: Any = None, normalize: bool = True,
     description: str = "Encoding texts", runner: Runner | None = None,
-) -> npt.NDArray[np.float32]:  # fmt: skip
+) -> Float32:  # fmt: skip
     """The encoder's vectors of texts (or of their ids), of length 1 or, without ``normalize``, as they are. In float32
     whatever the engine trains in: rankers learn from the same vectors that they are asked with. A ``runner`` is given
     what :func:`~sylvan.neural.text.embedding.embed` gives it."""
@@ -254,7 +254,7 @@ def dense_features(
 
 def encoded(
     encoder: TextEncoder, texts: list[str], n_jobs: int | None, description: str = "Encoding texts"
-) -> npt.NDArray[np.float32]:
+) -> Float32:
     """Vectors of length 1, or of zeros for texts with nothing in them; computed on a GPU where there is one. A few
     texts are encoded on one thread: on a busy machine, threads that wait for one another take far longer."""
     n_jobs = 1 if len(texts) < FEW_TEXTS else n_jobs
@@ -304,8 +304,6 @@ def torch_threads(n_jobs: int | None) -> Iterator[None]:
 
 
 OF_ENCODER = ("cosine", "below_best")
-_Floats = npt.NDArray[np.float32]
-_Half = npt.NDArray[np.float16]
 
 
 def first_terms(label_texts: Any, names: Iterable[str]) -> list[str]:
@@ -321,7 +319,7 @@ class EncodedLabels:
     """A text encoder, and its vectors of labels' texts, of length 1 in half precision."""
 
     encoder: ModelEncoder
-    vectors: _Half  # shape (n_labels, dim): of each label's text; zeros where it has none
+    vectors: Float16  # shape (n_labels, dim): of each label's text; zeros where it has none
     by_name: bool = True  # whether labels that come are encoded by their names
 
     @classmethod
@@ -331,13 +329,13 @@ class EncodedLabels:
         vectors = encoded(encoder, texts, n_jobs, "Encoding labels' texts").astype(np.float16)
         return cls(ModelEncoder(encoder), vectors, label_texts is None or isinstance(label_texts, str))
 
-    def encode(self, texts: list[str], n_jobs: int | None) -> _Floats:
+    def encode(self, texts: list[str], n_jobs: int | None) -> Float32:
         """The vectors of texts, of shape (n, dim)."""
         if not texts:
             return np.zeros((0, self.vectors.shape[1]), np.float32)
         return encoded(self.encoder.open(), texts, n_jobs)
 
-    def columns(self, vectors: _Floats, labels: npt.NDArray[np.int32]) -> _Floats:
+    def columns(self, vectors: Float32, labels: Int32) -> Float32:
         """Of every candidate, how near its text is to the row."""
         # Shapes: vectors (n, dim); labels (n, k); returns (n, k, 2)
         of_labels = self.vectors[np.maximum(labels, 0)].astype(np.float32)
@@ -348,7 +346,7 @@ class EncodedLabels:
         below = np.subtract(best, cosines, out=np.zeros_like(cosines), where=is_label)
         return np.stack((np.where(is_label, cosines, np.float32(0)), below), axis=2)
 
-    def moved(self, ids: npt.NDArray[np.int32], names: list[str], n_jobs: int | None) -> EncodedLabels:
+    def moved(self, ids: Int32, names: list[str], n_jobs: int | None) -> EncodedLabels:
         """By other ids, those in ``names``, among which there may be new labels."""
         vectors = np.zeros((len(names), self.vectors.shape[1]), np.float16)
         vectors[ids] = self.vectors
@@ -361,13 +359,13 @@ class EncodedLabels:
         """With more labels, without texts."""
         return replace(self, vectors=np.pad(self.vectors, ((0, n_labels - len(self.vectors)), (0, 0))))
 
-    def with_labels(self, labels: npt.NDArray[Any], vectors: Any = 0) -> EncodedLabels:
+    def with_labels(self, labels: Array, vectors: Any = 0) -> EncodedLabels:
         """With other vectors for some labels, or with none."""
         changed = self.vectors.copy()
         changed[labels] = vectors
         return replace(self, vectors=changed)
 
-    def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
+    def to_arrays(self) -> dict[str, Array]:
         """The arrays by the names that they are stored under."""
         return {"encoded.vectors": self.vectors, "encoded.by_name": np.array([self.by_name], np.int64)}
 

@@ -347,12 +347,6 @@ def test_label_counts_are_those_of_the_members_that_know_a_label(tmp_path: Path)
     assert not hasattr(Ensemble([XRLinear()]), "label_counts_")
 
 
-def test_folders_from_before_calibration_are_read() -> None:
-    state = Ensemble([XRLinear()], calibration=None).fit(X, Y).to_state()
-    del state.params["calibration"]
-    assert Ensemble.from_state(state).calibration is None
-
-
 def test_a_text_model_of_an_ensemble_learns_new_texts_with_new_words() -> None:
     texts = ["whales at sea", "the white whale", "bread and cakes", "the baking of bread"]
     labels = [["Whaling"], ["Whaling"], ["Baking"], ["Baking"]]

@@ -250,18 +250,13 @@ def _one_word(row: Any, number: int, name: str) -> str:
 
 
 def _refuse_fractions(y: Any, name: str) -> None:
-    """Refuse fractions, which name no class, with the word that scikit-learn has for them."""
-    if sp.issparse(y) or isinstance(y, Csr | str | bytes) or not hasattr(y, "__len__"):
+    """Refuse fractions, which name no class, with the word that scikit-learn has for them; lists of them are refused
+    where ids are read."""
+    if not isinstance(y, np.ndarray) or y.ndim != 1 or y.dtype.kind != "f" or not np.isfinite(y).all():
         return
-    try:
-        array = np.asarray(y)
-    except ValueError:  # rows of different lengths
-        return
-    if array.ndim != 1 or array.dtype.kind != "f" or not np.isfinite(array).all():
-        return
-    if (fractions := array != np.floor(array)).any():
+    if (fractions := y != np.floor(y)).any():
         row = int(np.argmax(fractions))
         raise DataError(
-            f"Unknown label type: continuous. {name} holds {array[row].item()!r} in row {row}, but a class is an "
-            "int or a string."
+            f"Unknown label type: continuous. {name} holds {y[row].item()!r} in row {row}, but a class is an int or a "
+            "string."
         )

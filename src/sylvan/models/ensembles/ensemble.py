@@ -353,14 +353,6 @@ PRESETS: Mapping[Preset, tuple[tuple[Mapping[str, Any], Mapping[str, Any]], ...]
 })  # fmt: skip
 
 
-def preset_members(name: Preset, n_jobs: int | None = None) -> list[TextModel]:
-    """The members of a preset, not fitted."""
-    return [
-        TextModel(usual_vectorizer(**text, n_jobs=n_jobs), XRLinear(**parameters, n_jobs=n_jobs))
-        for parameters, text in PRESETS[name]
-    ]
-
-
 @parameterized
 class Ensemble(JointModel):
     """Several models of any kind that rank together: over the same matrices, or over the same texts.
@@ -468,7 +460,11 @@ class Ensemble(JointModel):
         [['Baking']]
         """
         check_value("name", name, Choice(tuple(PRESETS)), f"{cls.__name__}.preset")
-        return cls(preset_members(name, n_jobs), n_jobs=n_jobs).set_params(**parameters)
+        members = [
+            TextModel(usual_vectorizer(**text, n_jobs=n_jobs), XRLinear(**ranker, n_jobs=n_jobs))
+            for ranker, text in PRESETS[name]
+        ]
+        return cls(members, n_jobs=n_jobs).set_params(**parameters)
 
     @classmethod
     def of_fitted(cls, members: Sequence[Estimator], weights: Sequence[float] | None = None, **params: Any) -> Ensemble:

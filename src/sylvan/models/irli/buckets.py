@@ -175,9 +175,6 @@ class Candidates:
     # shape (n,): how often a counter was increased: the labels of all chosen buckets, one by one
     touched: Int64
 
-    def __len__(self) -> int:
-        return len(self.offsets) - 1
-
     def counts(self) -> Int64:
         """How many candidates each query has, shape (n,)."""
         return np.diff(self.offsets)

@@ -34,14 +34,13 @@ if TYPE_CHECKING:
 KIND = "label-texts"
 _OF_ENCODER = ("vectors.labels", "vectors.judged", "vectors.rows")  # the arrays of a model with an encoder
 MOST_JUDGED = 2_000  # rows that the curve is fitted to, of which it takes four numbers
-NamedTexts = dict[str, str]
 
 
 @dataclass(frozen=True)
 class Described:
     """What fit was told of labels' texts."""
 
-    labels: NamedTexts
+    labels: dict[str, str]
     judged: list[str]  # the texts of the rows that the curve is fitted to, where they have to be encoded
     encoder: TextEncoder | None  # what encodes these, and the labels' texts
 

@@ -196,36 +196,31 @@ class Near(NamedTuple):
     usual: Float64
 
 
-class LabelCosines:
-    """The cosines of rows with some labels."""
-
-    def __init__(self, vectors: _Vectors, labels: Int32, n_usual: int) -> None:
-        # Shape: vectors (n_labels, dim)
-        self._vectors = np.ascontiguousarray(vectors, np.float32)
-        self._labels, self._n_usual = labels, n_usual
-
-    def near(self, rows: _Vectors, places: Int32, n: int, masks: list[Bool] | None = None) -> Near:
-        """The ``n`` nearest labels of each row, with those that are as near as the last, beside its candidates."""
-        # Shapes: rows (n_rows, dim); places (n_rows, c)
-        rows = np.asarray(rows, np.float32)
-        n_block = max(1, BLOCK_COSINES // max(1, len(self._vectors)))
-        blocks = [(np.zeros(0, np.int64), np.zeros(0, np.int32), np.zeros(0, np.float32))]
-        usual = np.zeros(len(rows))
-        for first in range(0, len(rows), n_block):
-            last = min(first + n_block, len(rows))
-            products = rows[first:last] @ self._vectors.T
-            n_usual = min(self._n_usual, products.shape[1])
-            highest = np.partition(products, products.shape[1] - n_usual, axis=1)[:, products.shape[1] - n_usual :]
-            usual[first:last] = np.maximum(highest, 0).sum(axis=1, dtype=np.float64) / self._n_usual
-            of_labels = products[:, self._labels]
-            may = None if masks is None else np.stack(masks if len(masks) == 1 else masks[first:last])
-            wanted = _nearest(of_labels if may is None else np.where(may, of_labels, -np.inf), n)
-            row, column = np.nonzero(places[first:last] >= 0)
-            wanted[row, places[first:last][row, column]] = True
-            row, place = np.nonzero(wanted)
-            blocks.append((row + first, place.astype(np.int32), of_labels[row, place]))
-        rows_of, places_of, cosines = (np.concatenate(part) for part in zip(*blocks, strict=True))
-        return Near(rows_of, places_of, cosines, usual)
+def near_by_cosine(
+    vectors: Float32, labels: Int32, rows: _Vectors, places: Int32, n: int, masks: list[Bool] | None
+) -> Near:
+    """The ``n`` of ``labels`` that are nearest to each row by the cosines of vectors, with those as near as the
+    last, beside its candidates."""
+    # Shapes: vectors (n_labels, dim); rows (n_rows, dim); places (n_rows, c)
+    rows = np.asarray(rows, np.float32)
+    n_block = max(1, BLOCK_COSINES // max(1, len(vectors)))
+    blocks = [(np.zeros(0, np.int64), np.zeros(0, np.int32), np.zeros(0, np.float32))]
+    usual = np.zeros(len(rows))
+    for first in range(0, len(rows), n_block):
+        last = min(first + n_block, len(rows))
+        products = rows[first:last] @ vectors.T
+        n_usual = min(NEAREST, products.shape[1])
+        highest = np.partition(products, products.shape[1] - n_usual, axis=1)[:, products.shape[1] - n_usual :]
+        usual[first:last] = np.maximum(highest, 0).sum(axis=1, dtype=np.float64) / NEAREST
+        of_labels = products[:, labels]
+        may = None if masks is None else np.stack(masks if len(masks) == 1 else masks[first:last])
+        wanted = _nearest(of_labels if may is None else np.where(may, of_labels, -np.inf), n)
+        row, column = np.nonzero(places[first:last] >= 0)
+        wanted[row, places[first:last][row, column]] = True
+        row, place = np.nonzero(wanted)
+        blocks.append((row + first, place.astype(np.int32), of_labels[row, place]))
+    rows_of, places_of, cosines = (np.concatenate(part) for part in zip(*blocks, strict=True))
+    return Near(rows_of, places_of, cosines, usual)
 
 
 def _nearest(cosines: Float32, n: int) -> Bool:
@@ -262,7 +257,7 @@ class TextScorer:
         mixed = (unit + np.float32(CONTEXT) * contexts.predicted(unit)) / np.float32(1 + CONTEXT)  # of length 1 at most
         self._both = sorted_csr(mixed)
         self._similar = NeighborIndex.build(self._both, scaled=False)
-        self._cosines = None if vectors is None else LabelCosines(vectors, labels, NEAREST)
+        self._vectors = None if vectors is None else np.ascontiguousarray(vectors, np.float32)
 
     def evidence(
         self, rows: Csr, n_candidates: int, allowed: LabelFilter | None = None, vectors: _Vectors | None = None
@@ -274,9 +269,10 @@ class TextScorer:
         places, similar = self._candidates(rows, n, allowed)
         row, column = np.nonzero(places >= 0)
         place, similarity, log_cosines = places[row, column], similar[row, column].astype(np.float64), []
-        if self._cosines is not None:
+        if self._vectors is not None:
             assert vectors is not None
-            near = self._cosines.near(vectors, places, n, self._masks(rows.shape[0], allowed))
+            masks = self._masks(rows.shape[0], allowed)
+            near = near_by_cosine(self._vectors, self.labels, vectors, places, n, masks)
             similarity = self._similarities(rows, near.row, near.place, row * len(self.labels) + place, similarity)
             row, place = near.row, near.place
             log_cosines = [np.log(np.maximum(each, LEAST_COSINE)) for each in (near.cosine, near.usual[row])]
@@ -311,8 +307,8 @@ class TextScorer:
 
     def cosine(self, vector: _Vectors, label: int) -> float:
         """The cosine of a row's vector with that of a label's text."""
-        assert self._cosines is not None
-        return float(np.asarray(vector, np.float32) @ self._cosines._vectors[label])
+        assert self._vectors is not None
+        return float(np.asarray(vector, np.float32) @ self._vectors[label])
 
     def shared_features(self, row: Csr, label: int) -> Int32:
         """The features that a label's text and one row have in common, those that count most in the text first."""

@@ -101,11 +101,8 @@ def _worse(measured: Float64, baseline: Float64, weight: Float32) -> bool:
     return bool(gains.mean() + gains.std() / np.sqrt(len(gains)) < 0)
 
 
-def order_by(scorer: BoostedTrees | None, candidates: TopK, columns: Float32) -> TopK:
-    """Candidates in their learned order, with scores in [0, 1]; in that of their mean score without a scorer. Among
-    equal scores the lower label comes first."""
-    if scorer is None:
-        return candidates
+def order_by(scorer: BoostedTrees, candidates: TopK, columns: Float32) -> TopK:
+    """Candidates in their learned order, with scores in [0, 1]; among equal scores the lower label comes first."""
     scores = _scored(scorer, candidates, columns)
     return _in_order(candidates.labels, scores, ranking_order(candidates.labels, scores))
 

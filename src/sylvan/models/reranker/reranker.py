@@ -63,17 +63,6 @@ _WEIGHED = 20  # of a member's answers, by which it is weighed
 _LEAST_SHARE = 0.25  # of an equal weight
 
 
-def reranker_members(name: RerankerPreset, n_jobs: int | None = None) -> list[Estimator]:
-    """The members of a preset, not fitted."""
-    members: list[Estimator] = []
-    for model, parameters, text in RERANKER_PRESETS[name]:
-        ranker: Any = {"xr-linear": XRLinear, "neighbors": NeighborRanker, "lexical": LexicalMatcher}[model]
-        ranker = ranker(**parameters, n_jobs=n_jobs)
-        of_texts = model == "lexical"
-        members.append(ranker if of_texts else TextModel(usual_vectorizer(**text, n_jobs=n_jobs), ranker))
-    return members
-
-
 @parameterized
 class Reranker(JointModel):
     """Ranks what several models propose in an order learned from all that is known of each candidate.
@@ -208,7 +197,13 @@ class Reranker(JointModel):
         ['TextModel', 'LexicalMatcher']
         """
         check_value("name", name, Choice(tuple(RERANKER_PRESETS)), f"{cls.__name__}.preset")
-        return cls(reranker_members(name, n_jobs), n_jobs=n_jobs).set_params(**parameters)
+        kinds: dict[str, Any] = {"xr-linear": XRLinear, "neighbors": NeighborRanker, "lexical": LexicalMatcher}
+        members: list[Estimator] = []
+        for model, params, text in RERANKER_PRESETS[name]:
+            ranker = kinds[model](**params, n_jobs=n_jobs)
+            over_texts = isinstance(ranker, LexicalMatcher)
+            members.append(ranker if over_texts else TextModel(usual_vectorizer(**text, n_jobs=n_jobs), ranker))
+        return cls(members, n_jobs=n_jobs).set_params(**parameters)
 
     def check_params(self, names: Any = None) -> None:
         """Check every parameter's range, and that the scorer can learn the objective."""

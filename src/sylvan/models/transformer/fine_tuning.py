@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from sylvan.arrays.canonical import take_rows
+from sylvan.arrays.types import Float32, Int32
 from sylvan.arrays.validate import Csr
 from sylvan.errors import DataError, ModelError, ParameterError
 from sylvan.indexing import LabelTree
@@ -43,8 +43,8 @@ class TunedLayer:
     layer: int  # which of the tree
     # shape (n_nodes, dim): a vector for each node, to be multiplied with embeddings, of unit length where the matcher
     # normalises
-    table: npt.NDArray[np.float32]
-    bias: npt.NDArray[np.float32]  # shape (n_nodes,)
+    table: Float32
+    bias: Float32  # shape (n_nodes,)
     # plain values: "nodes", "steps", "candidates" (how many a row has on average), "coverage" (the share of the
     # candidates' parents with a positive that the matcher alone finds), "seconds" and "history" (as `History` has it)
     record: dict[str, Any] = field(default_factory=dict)
@@ -70,7 +70,7 @@ class FineTuning:
 
     def __init__(
         self, encoder: TextEncoder, rows: TokenRows, labels: Csr, tree: LabelTree, layers: Sequence[int],
-        matcher: TransformerMatcher, *, row_weight: npt.NDArray[np.float32] | None = None,
+        matcher: TransformerMatcher, *, row_weight: Float32 | None = None,
         engine: Engine | None = None, runner: Runner | None = None, seed: int = 0,
     ) -> None:  # fmt: skip
         # Shapes: labels (n, n_labels); row_weight (n,)
@@ -142,7 +142,7 @@ class FineTuning:
             offsets = self.tree.child_offsets
             fixed = {each.layer: layer_job.table_weights(each.table, each.bias, offsets[each.layer]) for each in before}
         layer = layer_job.LabelLayer(self.tree.layer_sizes[t], self.encoder.dim_out).to(self.engine.device)
-        beam: npt.NDArray[np.int32] | None = None
+        beam: Int32 | None = None
         record: dict[str, Any] = {}
         if folder is None or not self.engine.agree(has_checkpoint(folder)):  # else all of this is in there
             beam, record = self._begin(t, layer, fixed)
@@ -173,7 +173,7 @@ class FineTuning:
 
     def _begin(
         self, t: int, layer: layer_job.LabelLayer, fixed: Mapping[int, LayerWeights]
-    ) -> tuple[npt.NDArray[np.int32] | None, dict[str, Any]]:
+    ) -> tuple[Int32 | None, dict[str, Any]]:
         """The layer's first vectors; the beam of the layer above, None for the root; and a record of both."""
         record: dict[str, Any] = {"nodes": layer.n_nodes, "coverage": 1.0}
         if t == 0 and not self.matcher.bootstrap:
@@ -187,7 +187,7 @@ class FineTuning:
         beam = self.search(embeddings, solved[:t])
         return beam, {**record, "coverage": layer_job.coverage(self.positives[t - 1], beam)}
 
-    def solve(self, embeddings: layer_job.Float32, layer: int, fixed: Mapping[int, LayerWeights]) -> list[LayerWeights]:
+    def solve(self, embeddings: Float32, layer: int, fixed: Mapping[int, LayerWeights]) -> list[LayerWeights]:
         """The linear rankers of all layers down to ``layer``, on embeddings (n, dim); no weight is dropped. ``fixed``
         are weights of layers that are taken as they are, and searched."""
         matcher, above = self.matcher, layer_job.upper_tree(self.tree, layer)
@@ -216,7 +216,7 @@ class FineTuning:
         columns = (keys % self.tree.n_labels).astype(np.int32)
         return Csr(indptr.astype(np.int64), columns, labels.data[first], (labels.shape[0], self.tree.n_labels))
 
-    def search(self, embeddings: layer_job.Float32, layers: list[LayerWeights]) -> layer_job.Beam:
+    def search(self, embeddings: Float32, layers: list[LayerWeights]) -> Int32:
         """The best nodes of the last of ``layers`` for every row, shape (n, beam or fewer), -1 for none."""
         features = layer_job.dense_rows(embeddings)
         beam = matching.root_beam(len(embeddings))
@@ -224,12 +224,12 @@ class FineTuning:
             beam = matching.next_beam(features, weights, beam, self.matcher.beam, _COMBINE, self.runner.n_jobs)
         return beam[0]
 
-    def _look(self, t: int, fixed: Mapping[int, LayerWeights]) -> npt.NDArray[np.int32]:
+    def _look(self, t: int, fixed: Mapping[int, LayerWeights]) -> Int32:
         """The beam of the layer above ``t``, as the encoder is now."""
         embeddings = self._embed()
         return self.search(embeddings, self.solve(embeddings, t - 1, fixed))
 
-    def _embed(self) -> npt.NDArray[np.float32]:
+    def _embed(self) -> Float32:
         vectors = embed(
             self.encoder, self.rows, engine=self.engine, normalize=self.matcher.normalize,
             description="Embedding texts", runner=self.runner,

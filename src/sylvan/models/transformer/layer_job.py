@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from sylvan.arrays.canonical import take_rows
+from sylvan.arrays.types import Array, Bool, Float32, Int32, Int64
 from sylvan.arrays.validate import Csr
 from sylvan.indexing import LabelTree
 from sylvan.models.transformer.presets import TransformerMatcher
@@ -22,8 +23,6 @@ from sylvan.neural.text.embedding import embed
 from sylvan.neural.text.text_encoder import TextEncoder, TokenRows
 from sylvan.sampling.rowwise_adagrad import RowwiseAdagrad
 from sylvan.weights.layer import ClusterRows, LayerWeights
-
-Float32 = npt.NDArray[np.float32]
 
 
 class LabelLayer(nn.Module):
@@ -37,7 +36,7 @@ class LabelLayer(nn.Module):
         self.bias = nn.Parameter(torch.full((n_nodes, 1), -1.0))  # nothing is right until something says so
 
     @torch.no_grad()
-    def begin_with(self, table: npt.NDArray[np.float32], bias: npt.NDArray[np.float32]) -> None:
+    def begin_with(self, table: Float32, bias: Float32) -> None:
         """Take vectors (n_nodes, dim) and biases (n_nodes,) in, those of a linear ranker for instance."""
         self.table.copy_(torch.from_numpy(np.ascontiguousarray(table)))
         self.bias.copy_(torch.from_numpy(np.ascontiguousarray(bias)).unsqueeze(1))
@@ -59,7 +58,7 @@ def squared_hinge(scores: Tensor, positive: Tensor, weights: Tensor) -> Tensor:
     return (weights * margins.square()).sum() / max(len(scores), 1)
 
 
-def dense_table(weights: LayerWeights) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
+def dense_table(weights: LayerWeights) -> tuple[Float32, Float32]:
     """The weights of a linear layer as a table of shape (n_nodes, n_features), and its biases (n_nodes,)."""
     offsets = weights.child_offsets
     table = np.zeros((int(offsets[-1]), weights.n_features), np.float32)
@@ -70,7 +69,7 @@ def dense_table(weights: LayerWeights) -> tuple[npt.NDArray[np.float32], npt.NDA
 
 
 def table_weights(
-    table: npt.NDArray[np.float32], bias: npt.NDArray[np.float32], child_offsets: npt.NDArray[np.int64], *,
+    table: Float32, bias: Float32, child_offsets: Int64, *,
     n_features: int | None = None, first: int = 0,
 ) -> LayerWeights:  # fmt: skip
     """A table as the weights of a linear layer, which the beam search reads."""
@@ -105,24 +104,21 @@ def dense_rows(embeddings: Float32) -> Csr:
     return Csr(np.arange(n + 1, dtype=np.int64) * dim, columns, np.ascontiguousarray(embeddings).reshape(-1), (n, dim))
 
 
-Beam = npt.NDArray[np.int32]
-
-
 @dataclass(frozen=True, eq=False)
 class LayerCandidates:
     """The candidates of every row in one layer of a tree."""
 
     # shape (n_parents + 1,): parent p's children are nodes `child_offsets[p]` to `child_offsets[p + 1] - 1`
-    child_offsets: npt.NDArray[np.int64]
+    child_offsets: Int64
     costs: Csr  # shape (n, n_nodes): the positives of each row with the factors of their losses
     # shape (n, n_parents), or None: the nodes of the layer above with a positive below them, all of whose children are
     # candidates (teacher forcing); None for no such candidates
     parents: Csr | None = None
     # shape (n, width), or None: the nodes of the layer above where the matcher looks (matcher-aware); -1 for none
-    beam: Beam | None = None
+    beam: Int32 | None = None
     negative: float = 1.0  # the factor of a negative's loss
 
-    def take(self, rows: npt.NDArray[np.integer[Any]]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_], Float32]:
+    def take(self, rows: npt.NDArray[np.integer[Any]]) -> tuple[Int64, Bool, Float32]:
         """The candidates of any of some rows, rising; which are positives of which row; and the factor of each one's
         loss, 0 where a node is no candidate of the row. Only what some row of the batch looks at is in it: its size
         depends on rows, beam and branching, not on the nodes of the layer."""
@@ -162,12 +158,12 @@ class LayerCandidates:
         pairs = np.unique(open_parents[0] * np.int64(n_parents) + open_parents[1])
         return float(np.diff(self.child_offsets)[pairs % n_parents].sum() / self.costs.shape[0])
 
-    def _open(self, rows: npt.NDArray[np.integer[Any]]) -> tuple[npt.NDArray[Any], npt.NDArray[Any]] | None:
+    def _open(self, rows: npt.NDArray[np.integer[Any]]) -> tuple[Array, Array] | None:
         """Pairs of row (by its place in ``rows``) and parent, pairs perhaps twice; None where all are open."""
         if self.parents is None and self.beam is None:
             return None
-        places: list[npt.NDArray[Any]] = []
-        clusters: list[npt.NDArray[Any]] = []
+        places: list[Array] = []
+        clusters: list[Array] = []
         if self.parents is not None:
             above = take_rows(self.parents, rows)
             places.append(np.repeat(np.arange(len(rows)), np.diff(above.indptr)))
@@ -180,7 +176,7 @@ class LayerCandidates:
         return np.concatenate(places), np.concatenate(clusters)
 
 
-def coverage(parents: Csr, beam: Beam | None) -> float:
+def coverage(parents: Csr, beam: Int32 | None) -> float:
     """The share of pairs of a row and a positive node that the beam reaches. That is the recall of the matcher alone:
     for these nodes the candidates of the layer below need no teacher forcing."""
     # Shapes: parents (n, n_parents); beam (n, width)
@@ -203,10 +199,10 @@ class LayerData:
     """What a layer is trained and measured on."""
 
     rows: TokenRows  # all texts
-    learned: npt.NDArray[np.int64]  # learned, holdout: which of them are trained and measured on
-    holdout: npt.NDArray[np.int64]
+    learned: Int64  # learned, holdout: which of them are trained and measured on
+    holdout: Int64
     candidates: LayerCandidates  # of all texts, those by teacher forcing among them
-    row_weight: npt.NDArray[np.float32] | None = None  # shape (n,)
+    row_weight: Float32 | None = None  # shape (n,)
 
 
 class LayerJob(Job):
@@ -219,7 +215,7 @@ class LayerJob(Job):
 
     def __init__(
         self, encoder: TextEncoder, layer: LabelLayer, data: LayerData, matcher: TransformerMatcher, n_steps: int, *,
-        look: Callable[[], npt.NDArray[np.int32]] | None = None, engine: Engine | None = None,
+        look: Callable[[], Int32] | None = None, engine: Engine | None = None,
         record: Mapping[str, Any] | None = None, title: str = "Fine-tuning", seed: int = 0,
     ) -> None:  # fmt: skip
         # `matcher` has rates (`matcher.suited(kind)`); `record` are plain values that checkpoints hold with the
@@ -263,13 +259,13 @@ class LayerJob(Job):
     def steps_per_epoch(self) -> int:
         return -(-len(self.data.learned) // self.matcher.batch_size)
 
-    def batches(self, epoch: int) -> Iterator[npt.NDArray[np.int64]]:
+    def batches(self, epoch: int) -> Iterator[Int64]:
         """The rows of each batch: those of a batch are of about one length, so that little is padded."""
         size = self.matcher.batch_size
         random = np.random.default_rng((self.seed, epoch))
         order = random.permutation(self.data.learned)
         lengths = self.data.rows.lengths
-        batches: list[npt.NDArray[np.int64]] = []
+        batches: list[Int64] = []
         for begin in range(0, len(order), _POOL * size):
             pool = order[begin : begin + _POOL * size]
             pool = pool[np.argsort(lengths[pool], kind="stable")]
@@ -282,7 +278,7 @@ class LayerJob(Job):
         if self.matcher.refresh is not None and step - self.looked >= self.matcher.refresh and self.look is not None:
             self.candidates, self.looked = replace(self.candidates, beam=self.look()), step
 
-    def _batch(self, rows: npt.NDArray[np.int64]) -> dict[str, Tensor]:
+    def _batch(self, rows: Int64) -> dict[str, Tensor]:
         nodes, positive, weights = self.candidates.take(rows)
         if self.data.row_weight is not None:
             weights = weights * self.data.row_weight[rows][:, None]
@@ -290,7 +286,7 @@ class LayerJob(Job):
         batch = self.encoder.collate(self.data.rows.take(rows))
         return {**batch, **{name: torch.from_numpy(array) for name, array in arrays.items()}}
 
-    def step(self, rows: npt.NDArray[np.int64], step: int) -> Tensor:
+    def step(self, rows: Int64, step: int) -> Tensor:
         batch = self.engine.batch(self._batch(rows))
         names = ("candidate_nodes", "candidate_positive", "candidate_weights")
         nodes, positive, weights = (batch.pop(name) for name in names)
