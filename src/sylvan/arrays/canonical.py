@@ -97,6 +97,15 @@ class Csr(NamedTuple):
         edges = np.unique(np.concatenate(([0], np.searchsorted(self.indptr, marks), [self.indptr.size - 1]))).tolist()
         return list(itertools.pairwise(edges))
 
+    def where(self, chosen: npt.NDArray[np.bool_]) -> Csr:
+        """The matrix with some of its values alone, by a flag for each."""
+        indptr = np.concatenate(([0], np.cumsum(chosen)))[self.indptr].astype(_INT64)
+        return self._replace(indptr=indptr, indices=self.indices[chosen], data=self.data[chosen])
+
+    def rows_of_values(self) -> npt.NDArray[np.int64]:
+        """The row of each value."""
+        return np.repeat(np.arange(self.shape[0]), np.diff(self.indptr))
+
     def take(self, rows: npt.NDArray[np.integer[Any]]) -> Csr:
         """Some rows, in the order of ``rows``."""
         return take_rows(self, rows)
@@ -154,9 +163,7 @@ def within(matrix: Csr, n_columns: int) -> Csr:
     """The matrix without its columns from ``n_columns`` on."""
     if matrix.shape[1] <= n_columns:
         return matrix
-    inside = matrix.indices < n_columns
-    indptr = np.concatenate(([0], np.cumsum(inside)))[matrix.indptr].astype(np.int64)
-    return Csr(indptr, matrix.indices[inside], matrix.data[inside], (matrix.shape[0], n_columns))
+    return matrix.where(matrix.indices < n_columns)._replace(shape=(matrix.shape[0], n_columns))
 
 
 def beside(left: Csr, right: npt.NDArray[np.float32]) -> Csr:

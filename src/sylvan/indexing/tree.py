@@ -559,26 +559,18 @@ def _frozen(values: Any, dtype: type[np.generic]) -> Array:
 store.register(_KIND, LabelTree.from_state)
 
 
-def frequent_labels(
-    tree: LabelTree, layer: int, node: int, counts: Array | None = None, n: int = SHOWN
-) -> tuple[list[int], int]:
-    """The ``n`` labels of highest count below a node, lower label first among equals, and how many there are. Without
-    ``counts``, the labels with the lowest ids are used."""
+def node_title(
+    tree: LabelTree, layer: int, node: int, name: Callable[[int], str] = str, counts: Array | None = None
+) -> str:
+    """A node's name, such as "Whaling, Sea stories, Voyages, … (87 labels)", of the labels below it that have the
+    highest of some ``counts``, or else the lowest ids; a leaf is its label."""
     below = tree.leaves(layer, node)
     labels = np.unique(tree.leaf_labels[below.start : below.stop])
     if counts is not None:
         labels = labels[np.argsort(-np.asarray(counts)[labels], kind="stable")]
-    return labels[:n].tolist(), len(labels)
-
-
-def node_title(
-    tree: LabelTree, layer: int, node: int, name: Callable[[int], str] = str, counts: Array | None = None
-) -> str:
-    """A node's name, such as "Whaling, Sea stories, Voyages, … (87 labels)"; a leaf is its label."""
-    labels, n_labels = frequent_labels(tree, layer, node, counts)
-    words = ", ".join(name(label) for label in labels)
-    ellipsis = ", …" if n_labels > len(labels) else ""
-    return words if layer == tree.depth - 1 else f"{words}{ellipsis} ({counted(n_labels, 'label')})"
+    words = ", ".join(name(label) for label in labels[:SHOWN].tolist())
+    ellipsis = ", …" if len(labels) > SHOWN else ""
+    return words if layer == tree.depth - 1 else f"{words}{ellipsis} ({counted(len(labels), 'label')})"
 
 
 _BRANCHING = Number(int, 2)

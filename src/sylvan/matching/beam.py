@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sylvan import kernels
+from sylvan.arrays.canonical import within
 from sylvan.arrays.label_filter import LabelFilter
 from sylvan.arrays.topk import TopK
 from sylvan.arrays.types import Array, Float32, Int32, Int64
@@ -19,7 +20,7 @@ from sylvan.errors import ModelError, ParameterError
 from sylvan.indexing import LabelTree
 from sylvan.parallel import map_parallel, split_ranges
 from sylvan.params.fields import PerLayer
-from sylvan.runtime.jobs import Arrays, Job, Packing
+from sylvan.runtime.jobs import Arrays, Job, Packing, Runner
 from sylvan.weights.layer import LayerWeights
 
 COMBINES = {"l3_hinge": 1, "ranker": 0, "sigmoid": 2, "l1_hinge": 1, "l2_hinge": 1, "l4_hinge": 1}
@@ -105,14 +106,14 @@ def next_beam(
 ) -> Beam:  # fmt: skip
     """The ``width`` best children of the clusters in ``above``: node ids and scores, shape (n, width), best first.
     ``changes`` are added to the rankers' scores first."""
-    n_rows = features.shape[0]
-    width, (rule, share) = min(width, len(weights.intercepts)), combine_rule(combine)
+    n_rows, width = features.shape[0], min(width, len(weights.intercepts))
+    (rule,), power, (share,) = _rules((combine,))
     nodes, scores = np.empty((n_rows, width), np.int32), np.empty((n_rows, width), np.float32)
 
     def search(rows: tuple[int, int]) -> None:
         kernels.search_layer(
-            weights.native, features.indptr, features.indices, features.data, *rows, *above, COMBINES[rule],
-            hinge_power((combine,)), share, nodes, scores, *(changes or ()),
+            weights.native, features.indptr, features.indices, features.data, *rows, *above, rule, power, share,
+            nodes, scores, *(changes or ()),
         )  # fmt: skip
 
     n_clusters = len(weights.child_offsets) - 1
@@ -120,34 +121,29 @@ def next_beam(
     return nodes, scores
 
 
-def beam_job(
-    t: int, features: Csr, weights: LayerWeights, above: Beam, width: int, combine: str, n_jobs: int
-) -> Job[Beam]:
-    """:func:`next_beam` below layer t as a job: the clusters there that each training row reaches."""
-    inputs = {
-        "features": features, "weights": weights, "above": above, "width": width, "combine": combine, "n_jobs": n_jobs,
-    }  # fmt: skip
-    size = beam_bytes(features.shape[0], width)
+def searched_beam(
+    t: int, features: Rows, weights: LayerWeights, above: Beam, width: int, combine: str, runner: Runner
+) -> Beam:
+    """:func:`next_beam` below layer t for all rows of a training, as one job; on other machines and for rows in parts
+    as jobs of some rows each."""
+    inputs = {"weights": weights, "above": above, "width": width, "combine": combine}
     title = "searching the training rows' clusters"
-    return Job(f"layer{t}.beam", next_beam, inputs, peak_bytes=size, packing=_PACKING, title=title)
-
-
-def beam_jobs(t: int, features: Rows, weights: LayerWeights, above: Beam, width: int, combine: str) -> list[Job[Beam]]:
-    """:func:`next_beam` below layer t as jobs of some rows each, for other machines and for rows in parts."""
+    if isinstance(features, Csr) and not runner.elsewhere:
+        # A layer that is older than some columns doesn't know of these.
+        inputs |= {"features": within(features, weights.n_features), "n_jobs": runner.n_jobs}
+        size = beam_bytes(features.shape[0], width)
+        return runner.one(Job(f"layer{t}.beam", next_beam, inputs, peak_bytes=size, packing=_PACKING, title=title))
     ranges = features.ranges() if isinstance(features, RowParts) else split_ranges(features.shape[0], _JOB_ROWS)
-    arguments = {"features": features, "weights": weights, "above": above, "width": width, "combine": combine}
-    return [
+    jobs = [
         Job(
-            f"layer{t}.beam{first}-{last}", _search_rows, {**arguments, "rows": (first, last)}, float(last - first),
+            f"layer{t}.beam{first}-{last}", _search_rows, {**inputs, "features": features, "rows": (first, last)},
+            float(last - first),
             beam_bytes(last - first, width) + (features.bytes_of(first, last) if isinstance(features, RowParts) else 0),
-            _PACKING, "searching the training rows' clusters", cut=_own_beam,
+            _PACKING, title, cut=_own_beam,
         )
         for first, last in ranges
     ]  # fmt: skip
-
-
-def joined(beams: Sequence[Beam]) -> Beam:
-    """The beams of all rows from those of some rows each."""
+    beams = runner.run(jobs, f"Searching layer {t + 1}")
     nodes, scores = (np.concatenate(part) for part in zip(*beams, strict=True))
     return nodes, scores
 

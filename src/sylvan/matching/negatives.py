@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 import scipy.sparse as sp
 
-from sylvan.arrays.types import Float32, Int32, Int64
+from sylvan.arrays.types import Int32, Int64
 from sylvan.arrays.validate import Csr
 from sylvan.indexing import LabelTree
 from sylvan.runtime.jobs import Job
@@ -39,8 +39,9 @@ def positives_job(tree: LabelTree, labels: Csr) -> Job[list[Csr]]:
 
 def layer_positives(tree: LabelTree, labels: Csr, join: np.ufunc = np.maximum, first: int = 0) -> list[Csr]:
     """For each layer of the tree from layer ``first`` on, the nodes that each row is a positive of (M of Algorithm 2,
-    line 3). A row is a positive of a leaf that holds one of its labels, and of every node above it; the relevance of a
-    node is the highest of the labels below it, or what else ``join`` makes of them."""
+    line 3). A row is a positive of a leaf that holds one of its labels, and of every node above it. The relevance of a
+    leaf is that of its label, and that of a node the highest of its children's; or their sum, where ``join`` adds: how
+    much of the row lies below it, R^(t-1) = R^(t) C^(t) (Zhang et al. 2021, XR-Transformer)."""
     results = [_leaves_of_labels(tree, labels)]
     for offsets in reversed(tree.child_offsets[first + 1 :]):
         results.append(_parents_of(results[-1], offsets, join))
@@ -58,7 +59,7 @@ def _leaves_of_labels(tree: LabelTree, labels: Csr) -> Csr:
     """Labels to leaf positions; a label of several leaves counts in each, one that was removed in none."""
     first, order = tree.leaves_of_labels()
     copies = np.diff(first)
-    rows = np.repeat(np.arange(labels.shape[0]), np.diff(labels.indptr))
+    rows = labels.rows_of_values()
     n_leaves = copies[labels.indices]
     if copies.min(initial=1) == copies.max(initial=1) == 1:
         leaves, relevance = order[first[labels.indices]], labels.data
@@ -81,24 +82,13 @@ def _parents_of(nodes: Csr, child_offsets: Int64, join: np.ufunc) -> Csr:
     n_rows, n_parents = nodes.shape[0], len(child_offsets) - 1
     parent_of = np.repeat(np.arange(n_parents, dtype=np.int32), np.diff(child_offsets))
     parents = parent_of[nodes.indices]
-    rows = np.repeat(np.arange(n_rows), np.diff(nodes.indptr))
+    rows = nodes.rows_of_values()
     new = np.ones(len(parents), bool)
     new[1:] = (parents[1:] != parents[:-1]) | (rows[1:] != rows[:-1])
     starts = np.flatnonzero(new)
     relevance = join.reduceat(nodes.data, starts) if len(starts) else nodes.data[:0]
     indptr = np.concatenate(([0], np.cumsum(np.bincount(rows[starts], minlength=n_rows)))).astype(np.int64)
     return Csr(indptr, parents[starts], relevance.astype(np.float32), (n_rows, n_parents))
-
-
-def near_best(beam: tuple[Int32, Float32], share: float, combine: str) -> Int32:
-    """The clusters of each row's beam whose score is at least a ``share`` of the row's best, and -1 for the others.
-    What lies far below the best cluster hardly enters the ranking, and is most of what the beam holds: a ranker learns
-    nothing from rows that never come near it. Rankers' own scores (``combine="ranker"``) aren't shares of anything, so
-    there all clusters count."""
-    nodes, scores = beam
-    if share == 0 or combine == "ranker":
-        return nodes
-    return np.where(scores >= scores.max(axis=1, keepdims=True) + np.float32(np.log(share)), nodes, np.int32(-1))
 
 
 def rows_job(

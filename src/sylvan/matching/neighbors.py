@@ -148,7 +148,5 @@ class NeighborIndex:
 def _part(matrix: Csr, values: Float32, chosen: Bool) -> sp.csr_matrix:
     """The chosen columns of a matrix of these values, numbered from 0; zeros are dropped."""
     numbers = np.cumsum(chosen, dtype=np.int32) - 1
-    stored = chosen[matrix.indices] & (values != 0)
-    indptr = np.concatenate(([0], np.cumsum(stored)))[matrix.indptr]
-    shape = (matrix.shape[0], int(chosen.sum()))
-    return sp.csr_matrix((values[stored], numbers[matrix.indices[stored]], indptr), shape=shape)
+    left = matrix._replace(data=values).where(chosen[matrix.indices] & (values != 0))
+    return left._replace(indices=numbers[left.indices], shape=(matrix.shape[0], int(chosen.sum()))).to_scipy()

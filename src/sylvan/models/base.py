@@ -720,13 +720,8 @@ class Estimator(Fitted):
 
     def _training_pair(self, X: Any, Y: Any) -> tuple[Csr, Csr, Vocabulary | None]:
         """Features, labels and the names of the labels, where they have any."""
-        Y, vocabulary = self._without_names(Y)
-        return (*validate.pair(X, Y, owner=type(self).__name__), vocabulary)
-
-    def _without_names(self, Y: Any) -> tuple[Csr, Vocabulary | None]:
-        """Labels by ids, and their names, where they have any."""
         targets = Targets.read(Y)
-        return targets.matrix, targets.names
+        return (*validate.pair(X, targets.matrix, owner=type(self).__name__), targets.names)
 
     def _keep_names(self, X: Any, vocabulary: Vocabulary | None, single_label: bool = False) -> None:
         """At the end of ``fit``: the names of labels and columns, and whether each row has one class."""

@@ -12,7 +12,7 @@ from sylvan.params.wording import rounded_up_bytes
 from sylvan.runtime.memory import parse_bytes
 from sylvan.weights.layer import WEIGHT_DTYPES, WeightDtype
 
-NARROWER: tuple[WeightDtype, ...] = ("uint8", "uint4")  # weight types to turn to, one after the other
+BY_BITS: tuple[WeightDtype, ...] = ("float32", "float16", "uint8", "uint4")
 LITTLE = 0.85  # a share of the weights that is better than fewer bits: measured on several sets
 ROUNDS, STRAIGHT = 8, 3  # of the search for a size, and those of them that interpolate
 NEAR = 0.01  # where it ends: this near below the size
@@ -82,7 +82,10 @@ def compressed_model(
     if max_size is None:
         return pruned_model(self, 1.0, weight_dtype or "uint4")
     limit = parse_bytes(max_size, "max_size") - room
-    types = [weight_dtype] if weight_dtype is not None else [None, *_narrower(model.weight_dtypes())]
+    types: list[WeightDtype | None] = [weight_dtype]
+    if weight_dtype is None:  # as they are, or of fewer bits
+        widest = min(map(BY_BITS.index, model.weight_dtypes()))
+        types += [name for name in ("uint8", "uint4") if BY_BITS.index(name) > widest]
     empty = pruned_model(self, 0.0, types[-1])
     least = _size(empty)
     if least > limit:
@@ -132,13 +135,6 @@ def _need_weights(model: Estimator) -> None:
 def has_weights(model: Estimator) -> TypeGuard[Any]:
     """Whether a model has weights that can be pruned."""
     return hasattr(model, "weight_dtypes") and bool(model.weight_dtypes())
-
-
-def _narrower(present: set[str]) -> list[WeightDtype]:
-    """Weight types of fewer bits than some that are present."""
-    order = ("float32", "float16", *NARROWER)
-    widest = min(map(order.index, present))
-    return [name for name in NARROWER if order.index(name) > widest]
 
 
 def _size(model: Estimator) -> int:

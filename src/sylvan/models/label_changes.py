@@ -108,7 +108,7 @@ def merged_labels(labels: Csr, merged: Mapping[int, list[int]]) -> tuple[Csr, np
         becomes[ids] = into
     indices = becomes[labels.indices]
     changed = indices != labels.indices
-    row = np.repeat(np.arange(labels.shape[0]), np.diff(labels.indptr))
+    row = labels.rows_of_values()
     order = np.lexsort((indices, row))
     keys = row[order] * np.int64(labels.shape[1]) + indices[order]
     starts = np.flatnonzero(np.diff(keys, prepend=-1))

@@ -88,9 +88,7 @@ class LayerProblem:
         taken = self.rows[int(offsets[0]) : int(offsets[-1])]
         rows = distinct(taken)
         positives = take_rows(self.positives, rows)
-        inside = (positives.indices >= children[0]) & (positives.indices < children[-1])
-        indptr = np.concatenate(([0], np.cumsum(inside)))[positives.indptr].astype(np.int64)
-        positives = Csr(indptr, positives.indices[inside], positives.data[inside], positives.shape)
+        positives = positives.where((positives.indices >= children[0]) & (positives.indices < children[-1]))
         places = np.searchsorted(rows, taken).astype(np.int32)
         return LayerProblem(
             children, positives, offsets - offsets[0], places, self.weighted, first=clusters.start
@@ -123,10 +121,6 @@ class Folds:
             return self
         own = self.of_row[rows]
         return Folds(np.flatnonzero(own).astype(np.int32), own, self.count)
-
-    def held_out(self, rows: Int32) -> int:
-        """How many of some rows are in a fold."""
-        return 0 if self.of_row is None else int(np.count_nonzero(self.of_row[rows]))
 
 
 def squared_norms(features: Csr | RowParts) -> Float32:
@@ -260,7 +254,7 @@ def _solve_cluster(
     intercepts = np.zeros(last - first, np.float32)
     counts = np.zeros(2, np.int64)
     triples: list[Triples] = []
-    n_held_out = folds.held_out(rows)
+    n_held_out = 0 if folds.of_row is None else int(np.count_nonzero(folds.of_row[rows]))
     n_folds = folds.count if n_held_out else 0
     for start in range(first, last, LANES):
         n_children = min(LANES, last - start)

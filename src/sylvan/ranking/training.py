@@ -10,12 +10,12 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from sylvan.arrays.canonical import Csr, within
+from sylvan.arrays.canonical import Csr
 from sylvan.arrays.types import Float16, Float32, Int32, Int64
-from sylvan.data.parts.row_parts import RowParts, Rows
+from sylvan.data.parts.row_parts import Rows
 from sylvan.indexing import LabelTree
-from sylvan.matching.beam import Beam, RowChanges, beam_job, beam_jobs, joined, root_beam
-from sylvan.matching.negatives import layer_positives, near_best, of_root, positives_job, rows_job
+from sylvan.matching.beam import Beam, RowChanges, root_beam, searched_beam
+from sylvan.matching.negatives import layer_positives, of_root, positives_job, rows_job
 from sylvan.parallel import map_parallel
 from sylvan.ranking.linear import Folds, LayerProblem, LinearOptions, block_jobs, squared_norms
 from sylvan.ranking.solution import LayerSolution, SolvedBlock, Triples
@@ -30,14 +30,6 @@ Cost = Literal["l1", "l2", "max", "count", "none"]
 # have few weights, and clusters that take long.
 LARGE_STAGE, FEW = 1 << 29, 64
 RELEASED = 1 << 26  # bytes of solved clusters that are laid out, until what they took is given back
-
-
-def relevance_layers(tree: LabelTree, labels: Csr) -> list[Csr]:
-    """For each layer of the tree, how much of each row lies below each node: R^(D) = Y and R^(t-1) = R^(t) C^(t) (Zhang
-    et al. 2021, XR-Transformer). The relevance of a leaf is that of its label; that of a node is the sum of its
-    children's. A label of several leaves counts in each of them."""
-    # Shape: labels (n, n_labels)
-    return layer_positives(tree, labels, np.add)
 
 
 def cost_weights(relevance: Csr, norm: str = "l1") -> Csr:
@@ -81,7 +73,7 @@ class TreeTraining:
         """The nodes of each layer from layer ``first`` on that rows are positives of, with their costs."""
         if self.relevance is None:
             return layer_positives(tree, labels, first=first)
-        return [cost_weights(layer, self.relevance) for layer in relevance_layers(tree, labels)[first:]]
+        return [cost_weights(layer, self.relevance) for layer in layer_positives(tree, labels, np.add, first)]
 
     def beams(
         self, features: Rows, layers: Mapping[int, LayerWeights] | Sequence[LayerWeights], runner: Runner
@@ -89,18 +81,18 @@ class TreeTraining:
         """The beam above each layer, from the root down; each is searched when it is asked for."""
         yield (beam := root_beam(features.shape[0]))
         for t, combine in enumerate(self.combines[:-1]):
-            weights = layers[t]
-            if isinstance(features, RowParts) or runner.elsewhere:  # by jobs of some rows each
-                jobs = beam_jobs(t, features, weights, beam, self.beam, combine)
-                beam = joined(runner.run(jobs, f"Searching layer {t + 1}"))
-            else:  # a layer that is older than some columns doesn't know of these
-                rows = within(features, weights.n_features)
-                beam = runner.one(beam_job(t, rows, weights, beam, self.beam, combine, runner.n_jobs))
-            yield beam
+            yield (beam := searched_beam(t, features, layers[t], beam, self.beam, combine, runner))
 
     def found(self, t: int, beam: Beam) -> Int32:
-        """The clusters of layer ``t`` that the beam above it found for each row."""
-        return near_best(beam, self.man_threshold, self.combines[t - 1]) if t else beam[0]
+        """The clusters of layer ``t`` that the beam above it found for each row, and -1 for those whose score is below
+        the share of the row's best that counts. What lies far below the best cluster hardly enters the ranking, and is
+        most of what the beam holds: a ranker learns nothing from rows that never come near it. Rankers' own scores
+        aren't shares of anything, so there all clusters count."""
+        nodes, scores = beam
+        if t == 0 or self.man_threshold == 0 or self.combines[t - 1] == "ranker":
+            return nodes
+        least = scores.max(axis=1, keepdims=True) + np.float32(np.log(self.man_threshold))
+        return np.where(scores >= least, nodes, np.int32(-1))
 
 
 class Trained(NamedTuple):
@@ -210,13 +202,8 @@ def training_stages(negatives: Sequence[str], fixed: Mapping[int, LayerWeights] 
 def _description(stage: Sequence[int], depth: int) -> str:
     if len(stage) == depth:
         return "Training"
-    if len(stage) == 1:
-        layers = f"layer {stage[0] + 1}"
-    elif stage[-1] - stage[0] == len(stage) - 1:
-        layers = f"layers {stage[0] + 1} to {stage[-1] + 1}"
-    else:
-        layers = f"layers {', '.join(str(t + 1) for t in stage[:-1])} and {stage[-1] + 1}"
-    return f"Training {layers} of {depth}"
+    numbers = ", ".join(str(t + 1) for t in stage)
+    return f"Training {'layer' if len(stage) == 1 else 'layers'} {numbers} of {depth}"
 
 
 def _laid_out(

@@ -83,10 +83,9 @@ class LabelRows:
 
     def without(self, labels: Int32) -> LabelRows:
         """The rows without some of their labels, for which nobody votes any more."""
-        left = ~np.isin(self.labels, labels)
-        offsets = np.concatenate(([0], np.cumsum(left)))[self.offsets].astype(np.int64)
-        relevance = None if self.relevance is None else self.relevance[left]
-        return replace(self, offsets=offsets, labels=self.labels[left], relevance=relevance)
+        left = self.to_csr().where(~np.isin(self.labels, labels))
+        relevance = None if self.relevance is None else left.data
+        return replace(self, offsets=left.indptr, labels=left.indices, relevance=relevance)
 
     def to_csr(self) -> Csr:
         """The labels as a matrix, with relevances beside the largest of all."""

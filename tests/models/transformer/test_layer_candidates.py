@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from sylvan import LabelTree
 from sylvan.arrays import validate
 from sylvan.arrays.validate import Csr
+from sylvan.matching.negatives import layer_positives
 from sylvan.models.transformer.layer_job import LayerCandidates, coverage
-from sylvan.ranking.training import cost_weights, relevance_layers
+from sylvan.ranking.training import cost_weights
 
 
 class Made:
@@ -128,7 +129,7 @@ def test_relevance_is_the_slow_recursion(overlap: int, max_leaf: int) -> None:
     embeddings = np.random.default_rng(1).standard_normal((n_labels, 5)).astype(np.float32)
     tree = LabelTree.build(embeddings, 2, max_leaf, overlap=overlap if max_leaf < n_labels else 1)
     values = some_labels(12, n_labels)
-    found = relevance_layers(tree, validate.labels(values))
+    found = layer_positives(tree, validate.labels(values), np.add)
     assert len(found) == tree.depth
     for layer, relevance in enumerate(found):
         expected = np.stack(

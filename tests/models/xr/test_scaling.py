@@ -37,11 +37,11 @@ def length_by_hand(X: np.ndarray) -> float:
 @given(st.integers(0, 99), st.floats(0.1, 1.0), st.floats(-6, 6))
 def test_lengths_and_factors_are_those_by_hand(seed: int, density: float, power: float) -> None:
     X = made(seed, density)[0] * np.float32(10.0**power)
-    scale = Scale.of(features(X), normalized=False)
+    scale = Scale.of(XRLinear(), features(X))
     assert scale.factors is None and scale.length == pytest.approx(length_by_hand(X), rel=1e-5)
     units = (10.0 ** np.random.default_rng(seed).uniform(-4, 4, D)).astype(np.float32)
     units[:2] = 1e-4, 1e4
-    scale = Scale.of(features(X * units), normalized=False)
+    scale = Scale.of(XRLinear(), features(X * units))
     filled = [(X[:, j] * units[j])[X[:, j] != 0].astype(float) for j in range(D)]
     by_hand = [1 / np.sqrt(np.mean(values**2)) if len(values) else 1.0 for values in filled]
     assert scale.factors is not None
@@ -51,10 +51,10 @@ def test_lengths_and_factors_are_those_by_hand(seed: int, density: float, power:
 
 def test_rows_of_length_1_are_taken_as_they_are() -> None:
     X = features(made(0)[0]).unit_rows()
-    assert Scale.of(X, normalized=False) == Scale()
+    assert Scale.of(XRLinear(), X) == Scale()
     spread = features(np.diag(10.0 ** np.arange(-4, 4)).astype(np.float32)).unit_rows()
-    assert Scale.of(spread, normalized=False) == Scale()
-    assert Scale.of(features(sp.csr_matrix((3, 4), dtype=np.float32)), normalized=False) == Scale()
+    assert Scale.of(XRLinear(), spread) == Scale()
+    assert Scale.of(XRLinear(), features(sp.csr_matrix((3, 4), dtype=np.float32))) == Scale()
 
 
 @settings(max_examples=9)

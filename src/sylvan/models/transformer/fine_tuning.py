@@ -25,7 +25,7 @@ from sylvan.neural.loop.training import train
 from sylvan.neural.text.embedding import embed
 from sylvan.neural.text.text_encoder import TextEncoder, TokenRows
 from sylvan.ranking.linear import LinearOptions
-from sylvan.ranking.training import TreeTraining, cost_weights, relevance_layers, train_rankers
+from sylvan.ranking.training import TreeTraining, cost_weights, train_rankers
 from sylvan.runtime import Job, Runner
 from sylvan.runtime.jobs import current_runner
 from sylvan.weights.layer import LayerWeights
@@ -90,7 +90,7 @@ class FineTuning:
         order = np.random.default_rng((seed, 1)).permutation(labelled)
         n_holdout = min(matcher.holdout, len(labelled) // 10)
         self.holdout, self.learned = np.sort(order[:n_holdout]), np.sort(order[n_holdout:])
-        self.positives, self.relevance = layer_positives(tree, labels), relevance_layers(tree, labels)
+        self.positives, self.relevance = layer_positives(tree, labels), layer_positives(tree, labels, np.add)
 
     def run(self) -> FineTuned:
         """Train what the checkpoint doesn't hold."""

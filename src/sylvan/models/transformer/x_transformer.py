@@ -557,7 +557,7 @@ class XTransformerTraining(fitting.TransformerTraining):
             layer = tuned.layers[0]
             first = self.vectorizer.n_terms_
             gained = np.full(layer.table.shape[1], length, np.float32)
-            factors = None if ranker.scaling == "none" else Scale.of(features, ranker.normalize).factors
+            factors = Scale.of(ranker, features).factors
             if factors is not None:
                 gained *= factors[first:]
             learned[0] = table_weights(  # what vectors gained, the clusters' lose

@@ -42,7 +42,7 @@ class NewRows(NamedTuple):
 
 def extended_trees(model: Any, fitted: FittedTrees, rows: Changes, run: Runner) -> Iterator[NewRows]:
     """Of each tree: itself with the new labels, the rows that they are learned from, and how."""
-    length = 1.0 if model.scaling == "none" else Scale.of(rows.features, False).length
+    length = Scale.of(model, rows.features).length
     counts = np.maximum(model.label_counts_, 1)  # an imported model hasn't any
     for number, ranker in enumerate(fitted.rankers):
         tree = ranker.tree

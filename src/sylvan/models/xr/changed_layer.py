@@ -257,7 +257,7 @@ class ChangedLayer:
         left = np.flatnonzero(positions >= 0)
         positives = self._positives(positions[left])
         inside = (positives.indices >= first) & (positives.indices < last)
-        supports[left[np.repeat(np.arange(len(left)), np.diff(positives.indptr))[inside]]] = True
+        supports[left[positives.rows_of_values()[inside]]] = True
         return supports
 
     def _entries(self, each: Sequence[ChangedCluster], n_jobs: int) -> _Entries | None:

@@ -339,7 +339,7 @@ class _Samples:
     def _trained(self, rows: Int64) -> Sample:
         model, self.n_rows = copy.copy(self._model), len(rows)
         features, labels = self._features.take(rows), take_rows(self._labels, rows)
-        scale = Scale() if model.scaling == "none" else Scale.of(features, model.normalize)
+        scale = Scale.of(model, features)
         features = scaled(features, scale.factors, model.normalize)
         if self._tree is None and all(value is None for value in self._about.values()):
             used, indices = np.unique(labels.indices, return_inverse=True)  # the labels that occur, renumbered

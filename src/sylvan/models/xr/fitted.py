@@ -69,11 +69,6 @@ class FittedTrees:
         """The columns that the weights know of."""
         return self.rankers[0].layers[0].n_features
 
-    @property
-    def n_clusters(self) -> list[tuple[int, ...]]:
-        """The nodes of each tree's layers above the labels."""
-        return [ranker.tree.layer_sizes[:-1] for ranker in self.rankers]
-
     def rank(self, features: Csr, k: int, search: Search, labels: LabelFilter | None = None) -> TopK:
         """The best labels of each row, of those that ``labels`` leaves open; of several trees the mean score."""
         deep = k if len(self.rankers) == 1 else min(max(k, CANDIDATES), self.n_labels)
@@ -193,10 +188,10 @@ class TrainingData(NamedTuple):
     factors: Float32 | None = None  # shape (d,): what has scaled the columns
     length: float = 1.0  # usual length of the rows
 
-    def scaled(self, scaling: str, normalize: bool) -> TrainingData:
+    def scaled(self, params: Any) -> TrainingData:
         """As the rankers see it."""
-        scale = Scale() if scaling == "none" else Scale.of(self.features, normalize)
-        features = scaled(self.features, scale.factors, normalize)
+        scale = Scale.of(params, self.features)
+        features = scaled(self.features, scale.factors, params.normalize)
         return self._replace(features=features, factors=scale.factors, length=scale.length)
 
 

@@ -161,11 +161,13 @@ class Scale:
     factors: Float32 | None = None
 
     @classmethod
-    def of(cls, features: Rows, normalized: bool) -> Scale:
-        """Of features whose rows are yet to be ``normalized`` to unit length, or aren't."""
+    def of(cls, params: Any, features: Rows) -> Scale:
+        """What parameters make of features."""
+        if params.scaling == "none":
+            return cls()
         length = _usual_length(features)
         factors = None if length == 1 else _column_factors(features)
-        if normalized:
+        if params.normalize:  # rows are yet to become as long
             return cls(1.0, factors)
         return cls(length if factors is None else _usual_length(features.times_columns(factors)), factors)
 

@@ -130,10 +130,8 @@ class TrainingRows:
     def without_labels(self, labels: Int32, trees: Sequence[LabelTree], by_relevance: bool) -> TrainingRows:
         """When labels are removed: no row has them, and of ``trees`` the nodes that had rows by them are to be solved.
         ``by_relevance`` says whether the costs of a row's other labels depend on all that it has."""
-        stays = ~np.isin(self.labels.indices, labels)
-        indptr = np.concatenate(([0], np.cumsum(stays)))[self.labels.indptr].astype(np.int64)
-        left = Csr(indptr, self.labels.indices[stays], self.labels.data[stays], self.labels.shape)
-        changed = np.diff(indptr) < np.diff(self.labels.indptr)
+        left = self.labels.where(~np.isin(self.labels.indices, labels))
+        changed = np.diff(left.indptr) < np.diff(self.labels.indptr)
         other_costs = changed & (by_relevance or bool((self.labels.data != 1).any()))
         solutions = []
         for layers, tree in zip(self.solutions, trees, strict=True):
@@ -245,9 +243,8 @@ def _no_longer_positive(before: Csr, after: Csr, is_kept: Bool) -> tuple[Int64, 
     """Rows and nodes, by the numbers that they have now, of positives that aren't any more; of nodes that are kept."""
     number, n_nodes = np.cumsum(is_kept) - 1, after.shape[1]
     stays = is_kept[before.indices]
-    rows = [np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr)) for matrix in (before, after)]
-    old = rows[0][stays] * np.int64(n_nodes) + number[before.indices[stays]]
-    gone = np.setdiff1d(old, rows[1] * np.int64(n_nodes) + after.indices, assume_unique=True)
+    old = before.rows_of_values()[stays] * n_nodes + number[before.indices[stays]]
+    gone = np.setdiff1d(old, after.rows_of_values() * n_nodes + after.indices, assume_unique=True)
     return gone // n_nodes, gone % n_nodes
 
 

@@ -34,7 +34,7 @@ class UnseenRows:
     def __init__(self, features: Rows, folds: Sequence[Int32], run: Runner) -> None:
         held_out = Folds.of(folds, features.shape[0])
         rows = features.take(held_out.rows)
-        row_of_value = np.repeat(np.arange(len(held_out.rows)), np.diff(rows.indptr))
+        row_of_value = rows.rows_of_values()
         seen = _seen_elsewhere(features, held_out, rows, row_of_value, run)
         squares, n = np.square(rows.data, dtype=np.float64), len(held_out.rows)
         lengths = np.sqrt(np.bincount(row_of_value, squares, n))
@@ -101,7 +101,7 @@ def placed_by_own_rows(trees: Sequence[LabelTree], features: Rows, labels: Csr, 
     labels_of_rows = take_rows(labels, rows)
     counts = np.bincount(labels.indices, minlength=labels.shape[1])[labels_of_rows.indices]
     rare = (counts > 1) & (counts <= _RARE)
-    row, label = np.repeat(np.arange(len(rows)), np.diff(labels_of_rows.indptr))[rare], labels_of_rows.indices[rare]
+    row, label = labels_of_rows.rows_of_values()[rare], labels_of_rows.indices[rare]
     embeddings = pifa_rows(features, labels, _MOST_VALUES, run.n_jobs, run.zeros_briefly, run).to_scipy()
     all_rows = labels.to_scipy().T.tocsr()
     moved = [np.zeros(len(row), bool) for _ in trees]

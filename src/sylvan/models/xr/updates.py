@@ -70,7 +70,10 @@ def updated(model: Any, fitted: FittedTrees, changes: Changes, precise: bool | N
         return result
     gone = np.unique(np.array(sources, np.int32))
     fitted = result.fitted.without(gone, model.relevance)
-    if fitted.n_clusters != result.fitted.n_clusters:  # rows were sent to them
+    if any(
+        ranker.tree.layer_sizes[:-1] != before.tree.layer_sizes[:-1]
+        for ranker, before in zip(fitted.rankers, result.fitted.rankers, strict=True)
+    ):  # rows were sent to clusters that are no more
         nothing = Changes.none(fitted.n_features, fitted.n_labels)
         return _with_changes(model, fitted, nothing, precise, result.calibrator)._replace(gone=gone)
     return result._replace(fitted=fitted, gone=gone)
@@ -138,7 +141,7 @@ def _held_out(model: Any, fitted: FittedTrees, changes: Changes) -> HeldOut | No
 def rows_again(model: Any, fitted: FittedTrees, features: Csr, labels: Csr) -> TrainingRows:
     """The rows of a model that keeps none, given again. How layers were solved is known as far as rows say it: the
     multipliers aren't."""
-    length, n_rows = 1.0 if model.scaling == "none" else Scale.of(features, False).length, features.shape[0]
+    length, n_rows = Scale.of(model, features).length, features.shape[0]
     solutions: list[list[LayerSolution]] = []
     for number, (tree, layers) in enumerate((ranker.tree, ranker.layers) for ranker in fitted.rankers):
         training = tree_training(model, tree.depth, number, features, length, fitted.chosen)
@@ -325,10 +328,8 @@ def _halves(tree: LabelTree, cluster: int, rows: RowsNow) -> Bool:
 
 def _problem(chosen: Bool, some: Sequence[ChangedCluster], positives: Csr, weighted: bool, rounds: int) -> LayerProblem:
     """A layer that consists of the children that are ``chosen`` alone, of ``some`` clusters."""
-    mask, number = chosen[positives.indices], np.cumsum(chosen, dtype=np.int32) - np.int32(1)
-    indptr = np.concatenate(([0], np.cumsum(mask)))[positives.indptr].astype(np.int64)
-    shape = (positives.shape[0], int(chosen.sum()))
-    of_chosen = Csr(indptr, number[positives.indices[mask]], positives.data[mask], shape)
+    left, number = positives.where(chosen[positives.indices]), np.cumsum(chosen, dtype=np.int32) - np.int32(1)
+    of_chosen = left._replace(indices=number[left.indices], shape=(positives.shape[0], int(chosen.sum())))
     offsets = np.concatenate(([0], np.cumsum([np.count_nonzero(each.solved) for each in some]))).astype(np.int64)
     multipliers = [each.multipliers.take(np.flatnonzero(each.solved), axis=1) for each in some]
     start = LayerSolution.of(offsets, [each.rows for each in some], multipliers)

@@ -25,7 +25,7 @@ from sylvan.explain.paths import Candidates, search_layers, tree_votes
 from sylvan.indexing import LabelTree
 from sylvan.indexing.clustering import Clustering
 from sylvan.indexing.embeddings import Embedding
-from sylvan.labels.targets import one_class_a_row
+from sylvan.labels.targets import Targets, one_class_a_row
 from sylvan.matching import beam as matching
 from sylvan.models.base import CANDIDATES, MOST_ANSWERS, Estimator, has_new_rows
 from sylvan.models.compress import compressed_model, pruned_model
@@ -315,7 +315,7 @@ class XRLinear(Estimator):
         """Train, and answer with probabilities for held-out rows: a ``holdout``, or what calibrates the model."""
         about = {"label_features": label_features, "label_embeddings": label_embeddings}
         data, vocabulary = self._verified(X, Y, sample_weight, about)
-        data = data.scaled(self.scaling, self.normalize)
+        data = data.scaled(self)
         features, labels, weight = data.features, data.labels, data.weight
         if self.keep_rows and isinstance(features, RowParts):
             raise ParameterError("The 'keep_rows' parameter of XRLinear must be False for rows in parts.")
@@ -342,7 +342,7 @@ class XRLinear(Estimator):
         Parameters and errors as in :meth:`fit`.
         """
         about = {"label_features": label_features, "label_embeddings": label_embeddings}
-        data = self._verified(X, Y, None, about)[0].scaled(self.scaling, self.normalize)
+        data = self._verified(X, Y, None, about)[0].scaled(self)
         return build_trees(self, data.features, data.labels, Runner(self.n_jobs) if runner is None else runner, **about)
 
     def plan(
@@ -388,8 +388,8 @@ class XRLinear(Estimator):
         if isinstance(X, RowParts):
             if not X.shape[0]:
                 raise DataError(f"X has shape {X.shape}, but a minimum of 1 row is required.")
-            ids, vocabulary = self._without_names(Y)
-            features, labels = X, validate.labels_beside(X.shape, ids)
+            targets = Targets.read(Y)
+            features, labels, vocabulary = X, validate.labels_beside(X.shape, targets.matrix), targets.names
             X.row_squares()  # every row is read once, and so verified
         else:
             features, labels, vocabulary = self._training_pair(X, Y)
