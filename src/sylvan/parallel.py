@@ -8,7 +8,7 @@ import socket
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager, nullcontext, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from functools import wraps
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar, cast
@@ -90,34 +90,31 @@ def split_ranges(n: int, size: int) -> list[tuple[int, int]]:
 
 
 class Progress:
-    """A progress bar on stderr with rate and time left; silent when stderr is no terminal or ``quiet()`` holds. tqdm is
-    imported only when a bar is really drawn, so that ``import sylvan`` stays light."""
+    """A progress bar that several threads may move; nothing happens where none is drawn."""
 
-    def __init__(self, description: str, total: float | None = None, unit: str = "it") -> None:
-        self._bar: Any = None
-        self.drawn = False
-        if not getattr(_state, "quiet", False) and sys.stderr is not None and sys.stderr.isatty():
-            from tqdm import tqdm
-
-            self._bar = tqdm(
-                total=total, desc=description, unit=unit, delay=0.5, leave=False, file=sys.stderr, unit_scale=True
-            )
-            self.drawn = True
+    def __init__(self, bar: Any = None) -> None:
+        self._bar, self._lock = bar, threading.Lock()
 
     def update(self, amount: float = 1) -> None:
         """Say that ``amount`` more is done."""
         if self._bar is not None:
-            self._bar.update(amount)
-
-    def close(self) -> None:
-        """Take the bar away."""
-        if self._bar is not None:
-            self._bar.close()
+            with self._lock:
+                self._bar.update(amount)
 
 
-def progress(description: str, total: float | None = None, unit: str = "it") -> closing[Progress]:
-    """A :class:`Progress` that closes itself at the end of a ``with``."""
-    return closing(Progress(description, total, unit))
+@contextmanager
+def progress(description: str, total: float | None = None, unit: str = "it") -> Iterator[Progress]:
+    """A progress bar on stderr, with rate and time left, while the block runs; none when stderr is no terminal or
+    ``quiet()`` holds. tqdm is imported only when a bar is really drawn, so that ``import sylvan`` stays light."""
+    if getattr(_state, "quiet", False) or sys.stderr is None or not sys.stderr.isatty():
+        yield Progress()
+        return
+    from tqdm import tqdm
+
+    with tqdm(
+        total=total, desc=description, unit=unit, delay=0.5, leave=False, file=sys.stderr, unit_scale=True
+    ) as bar:
+        yield Progress(bar)
 
 
 @contextmanager
@@ -154,33 +151,27 @@ def advance(amount: float = 1) -> None:
 class _Meter:
     """How far the work of one thread has come."""
 
-    def __init__(self, bar: Progress | None, lock: threading.Lock, stop: threading.Event) -> None:
-        self._bar, self._lock, self._stop = bar, lock, stop
-        self.drawn = bar is not None and bar.drawn
+    def __init__(self, bar: Progress, stop: threading.Event) -> None:
+        self._bar, self._stop = bar, stop
         self._done = 0.0  # of the cost of the piece at hand
 
     def advance(self, amount: float) -> None:
-        self._update(amount)
+        self._bar.update(amount)
         self._done += amount
         if self._stop.is_set():
             raise _Ended
 
     def finish(self, cost: float) -> None:
         """The piece at hand is done."""
-        self._update(cost - self._done)
+        self._bar.update(cost - self._done)
         self._done = 0.0
-
-    def _update(self, amount: float) -> None:
-        if self._bar is not None and self.drawn:
-            with self._lock:
-                self._bar.update(amount)
 
 
 @contextmanager
-def _working(bar: Progress | None, lock: threading.Lock, stop: threading.Event) -> Iterator[_Meter]:
+def _working(bar: Progress, stop: threading.Event) -> Iterator[_Meter]:
     """Within it, a thread has its own scratch arrays and meter."""
     before = getattr(_state, "scratch", None), getattr(_state, "meter", None)
-    _state.scratch, _state.meter = {}, _Meter(bar, lock, stop)
+    _state.scratch, _state.meter = {}, _Meter(bar, stop)
     try:
         yield _state.meter
     finally:
@@ -199,12 +190,11 @@ def map_parallel(
     def run(todo: Iterable[int], meter: _Meter) -> None:
         for i in todo:
             results[i] = work(items[i])
-            if meter.drawn:
-                meter.finish(costs[i])
+            meter.finish(costs[i])
 
-    with progress(description, float(sum(costs))) if description else nullcontext() as bar:
+    with progress(description, float(sum(costs))) if description else nullcontext(Progress()) as bar:
         if n_jobs == 1 or len(items) <= 1:
-            with _working(bar, threading.Lock(), threading.Event()) as meter:
+            with _working(bar, threading.Event()) as meter:
                 run(order, meter)
         else:
             _run_threads(run, order, min(n_jobs, len(items)), bar)
@@ -212,7 +202,7 @@ def map_parallel(
 
 
 def _run_threads(
-    work: Callable[[Iterable[int], _Meter], None], order: Sequence[int], n_threads: int, bar: Progress | None
+    work: Callable[[Iterable[int], _Meter], None], order: Sequence[int], n_threads: int, bar: Progress
 ) -> None:
     """Feed numbers to threads through one shared iterator; the calling thread works as the first of them."""
     todo, lock, stop, idle = iter(order), threading.Lock(), threading.Event(), threading.Condition()
@@ -229,7 +219,7 @@ def _run_threads(
 
     def run() -> None:
         try:
-            with _working(bar, lock, stop) as meter:
+            with _working(bar, stop) as meter:
                 work(numbers(), meter)
         except BaseException as error:  # the first error of any kind ends the work and is raised below
             errors.append(error)

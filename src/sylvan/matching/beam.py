@@ -48,11 +48,8 @@ class Combine(PerLayer):
 
     def accepts(self, value: Any) -> bool:
         words = value if isinstance(value, (list, tuple)) else [value]
-        return len(words) > 0 and all(self._is_rule(word) for word in words)
-
-    def _is_rule(self, word: Any) -> bool:
         try:
-            return word in self.options or combine_rule(word)[0] in SHARED
+            return len(words) > 0 and all(word in self.options or combine_rule(word)[0] in SHARED for word in words)
         except (AttributeError, ValueError):
             return False
 

@@ -56,10 +56,10 @@ class GivenRows(NamedTuple):
     n_labels: int
 
 
-def has_new_rows(X: Any, Y: Any, sample_weight: Any = None, rows: str = "rows", labels: str = "labels") -> bool:
+def has_new_rows(X: Any, Y: Any, sample_weight: Any = None, rows: str = "rows") -> bool:
     """Whether an update has new rows; without them there are no labels of theirs and no weights."""
     if (X is None) != (Y is None):
-        raise DataError(f"update takes X and Y together: the new {rows}, and their {labels}.")
+        raise DataError(f"update takes X and Y together: the new {rows}, and their labels.")
     if X is None and sample_weight is not None:
         raise DataError("sample_weight is that of new rows: give X and Y with it.")
     return X is not None
@@ -620,9 +620,9 @@ class Estimator(Fitted):
         """The names of labels with those that are new, and ``Y`` by their ids."""
         return grown_labels(self.vocabulary_, self.n_labels_, Y)
 
-    def _merged(self, merge: Mapping[Any, Sequence[Any]]) -> dict[int, list[int]]:
+    def _merged(self, merge: Mapping[Any, Sequence[Any]] | None) -> dict[int, list[int]]:
         """Ids of the labels to merge, by the id of the label that they become."""
-        return merged_ids(merge, self._ids_of)
+        return {} if merge is None else merged_ids(merge, self._ids_of)
 
     def _ids_of(self, labels: Any) -> list[int]:
         """The ids of labels that are there, by their names or ids."""

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from sylvan.arrays import validate
 from sylvan.arrays.canonical import Csr
 from sylvan.arrays.label_filter import LabelFilter
 from sylvan.arrays.topk import TopK
@@ -97,6 +98,15 @@ def rows_of(tops: Sequence[TopK], k: int) -> TopK:
     """The answers to consecutive rows as one."""
     none = TopK(np.zeros((0, k), np.int32), np.zeros((0, k), np.float32))
     return TopK(*(np.concatenate([getattr(top, name) for top in (none, *tops)]) for name in ("labels", "scores")))
+
+
+def rows_by_id(wanted: Any, ids: npt.NDArray[np.int64], next_id: int) -> npt.NDArray[np.int64]:
+    """The numbers of rows that are to be forgotten, rising, of those that have the rising ``ids``; further rows, if
+    there were any, have ids from ``next_id`` on."""
+    known = np.unique(validate.row_numbers(wanted, max(next_id, 1), name="forget", noun="ids of rows"))
+    if len(missing := np.setdiff1d(known, ids)):
+        raise DataError(f"There is no row {missing[0]}: it was forgotten before.")
+    return np.searchsorted(ids, known)
 
 
 def merged_labels(labels: Csr, merged: Mapping[int, list[int]]) -> tuple[Csr, npt.NDArray[np.int64]]:

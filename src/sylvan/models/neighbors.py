@@ -20,7 +20,7 @@ from sylvan.explain.question import strongest
 from sylvan.labels.targets import one_class_a_row
 from sylvan.matching.neighbors import Nearest, NeighborIndex
 from sylvan.models.base import CANDIDATES, MOST_ANSWERS, Estimator, has_new_rows
-from sylvan.models.label_changes import merged_labels
+from sylvan.models.label_changes import merged_labels, rows_by_id
 from sylvan.parallel import all_at_once, of_one_state, resolve_jobs
 from sylvan.params.fields import Number, Range, Threads, attribute, check_value, parameterized
 from sylvan.params.wording import counted
@@ -189,8 +189,8 @@ class NeighborRanker(Estimator):
             self.n_features_ = self._more_features(n_features)
         left = np.arange(self.n_rows_)
         if forget is not None:
-            left = np.flatnonzero(~np.isin(self._row_ids, self._known_ids(forget)))
-        merged = {} if merge is None else self._merged(merge)
+            left = np.delete(left, rows_by_id(forget, self._row_ids, self._next_id))
+        merged = self._merged(merge)
         if not has_new_rows(X, Y, sample_weight) and forget is None and not merged:
             raise DataError("There is nothing to do: give new rows X and Y, or forget, or merge.")
         features, labels, weights = self.index_.rows(), self.row_labels_.to_csr(), self.row_labels_.row_weights
@@ -225,12 +225,6 @@ class NeighborRanker(Estimator):
         """The ids of the rows, rising; the first training's are 0 to its number of rows - 1."""
         self._need_fit("row_ids_")
         return self._row_ids
-
-    def _known_ids(self, ids: Any) -> Int64:
-        wanted = np.unique(validate.row_numbers(ids, self._next_id, name="forget", noun="ids of rows"))
-        if len(gone := np.setdiff1d(wanted, self._row_ids)):
-            raise DataError(f"There is no row {gone[0]}: it was forgotten before.")
-        return wanted
 
     @property
     def most_held_out(self) -> int:

@@ -487,7 +487,7 @@ class TextModel(TextEstimator):
                 "rows": rows if before is None else of_labels.with_known_texts(before, *rows, self.n_labels_),
             }
         if merge is not None:
-            options = {**options, "merge": self._merges(merge)}
+            options = {**options, "merge": self._merged(merge)}
         return of_labels.requested(self, texts, Y, sample_weight, label_texts, options)
 
     def calibrate(self, X: Any, Y: Any) -> TextModel:

@@ -232,10 +232,6 @@ class TextEstimator(Estimator):
     def _truth(self, Y: Any) -> Csr:
         return true_labels(Y, self.vocabulary_, unknown="drop")
 
-    def _merges(self, merge: Mapping[str, Any]) -> dict[int, list[int]]:
-        """Which labels become which, by ids."""
-        return {self._ids_of([into])[0]: self._ids_of(labels) for into, labels in merge.items()}
-
     def _all_rows(self, rows: Any) -> tuple[Csr, Csr]:
         """Features and labels of texts that are given again."""
         if not (isinstance(rows, tuple | list) and len(rows) == 2):

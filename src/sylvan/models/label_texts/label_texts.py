@@ -22,7 +22,7 @@ from sylvan.errors import DataError
 from sylvan.labels.targets import grown_labels, need_as_many
 from sylvan.models.base import CANDIDATES, Estimator
 from sylvan.models.encoders import OF_LABELS, EncodedLabels, ModelEncoder, encoded
-from sylvan.models.label_changes import denying
+from sylvan.models.label_changes import denying, rows_by_id
 from sylvan.models.label_texts import text_evidence
 from sylvan.ranking.calibrate import holdout_folds
 from sylvan.ranking.tail import label_gains, reweigh, tail_of
@@ -345,8 +345,9 @@ def _forgotten(model: Any, labels: Int32, options: dict[str, Any]) -> dict[str, 
             f"label_texts gives label {name!r} another text, but the model keeps no rows and can't forget the one "
             "that it has."
         )
-    forget = options.get("forget")
-    return {"forget": old if forget is None else np.union1d(stored.ids[stored.rows_of(forget)], old)}
+    if (forget := options.get("forget")) is None:
+        return {"forget": old}
+    return {"forget": np.union1d(stored.ids[rows_by_id(forget, stored.ids, stored.next_id)], old)}
 
 
 def with_known_texts(label_texts: LabelTexts, features: Csr, truth: Csr, n_labels: int) -> tuple[Csr, Csr]:

@@ -441,7 +441,7 @@ class XRTransformer(TextEstimator):
                 )
             options["rows"] = self._all_rows(options["rows"])
         if merge is not None:
-            options["merge"] = self._merges(merge)
+            options["merge"] = self._merged(merge)
         return vocabulary, (features, matrix), options
 
     # ---------------------------------------- several

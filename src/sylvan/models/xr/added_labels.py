@@ -18,14 +18,14 @@ from sylvan.matching.negatives import cluster_rows, layer_positives, of_root
 from sylvan.models.xr.changed_layer import Grown
 from sylvan.models.xr.fitted import FittedTrees
 from sylvan.models.xr.params import Scale, tree_training
-from sylvan.models.xr.updates import Changes, Updated, clusters_for
+from sylvan.models.xr.updates import Changes, Updated, clusters_for, with_children
 from sylvan.ranking.linear import LayerProblem, block_jobs, squared_norms
 from sylvan.ranking.solution import SolvedBlock
 from sylvan.ranking.training import TreeTraining
 from sylvan.ranking.tree_ranker import TreeRanker
 from sylvan.runtime.jobs import Job, Runner
 from sylvan.weights.layer import ClusterRows, LayerWeights
-from sylvan.weights.quantized import CodedRows, coded, joined_codes
+from sylvan.weights.quantized import coded, joined_codes
 
 ANSWERS = 30  # of each new row; their labels have stand-ins, beside those of a new label's cluster
 
@@ -178,21 +178,13 @@ def _offsets(sizes: Sequence[int] | Array) -> Int64:
 
 
 def _joined(stored: ClusterRows, new: ClusterRows, packed: bool) -> ClusterRows:
-    """A cluster with further children behind those that are stored."""
+    """A cluster with further children behind those that are stored; in four bits, with the codebook of these."""
     first = len(stored.intercepts)
-    features_of = [np.repeat(rows.features, rows.lengths).astype(np.int64) for rows in (stored, new)]
-    order = np.argsort(np.concatenate(features_of), kind="stable")  # a feature's stored entries first
-    features, lengths = np.unique(np.concatenate(features_of), return_counts=True)
-    children = np.concatenate((stored.children, new.children.astype(np.int32) + np.int32(first)))[order]
-    return ClusterRows(
-        features.astype(np.int32), lengths.astype(np.int32), children,
-        np.concatenate((stored.weights, new.weights))[order], np.concatenate((stored.intercepts, new.intercepts)),
-        _packed(stored, new, first) if packed and len(stored.weights) else None,
-    )  # fmt: skip
-
-
-def _packed(stored: ClusterRows, new: ClusterRows, first: int) -> CodedRows:
-    """The same in four bits, with the codebook that the stored children have."""
-    old = stored.coded()
-    children = new.children.astype(np.int32) + np.int32(first)
-    return joined_codes(old, coded(new.features, new.lengths, children, new.weights, old.codebook))
+    was = np.arange(first + len(new.intercepts), dtype=np.int32)
+    was[first:] = -1
+    both = with_children(stored, was, was < 0, new)
+    if not packed or not len(stored.weights):
+        return both
+    old, children = stored.coded(), new.children.astype(np.int32) + np.int32(first)
+    codes = coded(new.features, new.lengths, children, new.weights, old.codebook)
+    return replace(both, packed=joined_codes(old, codes))

@@ -12,11 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from sylvan import kernels, store
-from sylvan.arrays import validate
 from sylvan.arrays.canonical import Csr, take_rows
 from sylvan.arrays.topk import TopK
 from sylvan.arrays.types import Array, Bool, Float32, Int32, Int64
-from sylvan.errors import DataError, ModelError
+from sylvan.errors import ModelError
 from sylvan.indexing import LabelTree
 from sylvan.matching.negatives import layer_positives
 from sylvan.parallel import split_ranges
@@ -144,13 +143,6 @@ class TrainingRows:
                 for t, layer in enumerate(layers)
             ])  # fmt: skip
         return replace(self, labels=left, solutions=solutions)
-
-    def rows_of(self, ids: Any) -> Int64:
-        """The numbers of rows by their ids, rising."""
-        wanted = np.unique(validate.row_numbers(ids, max(self.next_id, 1), name="forget", noun="ids of rows"))
-        if len(missing := np.setdiff1d(wanted, self.ids)):
-            raise DataError(f"There is no row {missing[0]}: it was forgotten before.")
-        return np.searchsorted(self.ids, wanted)
 
     def include(self, features: Csr) -> Bool:
         """Which rows of features, as the rankers see them, are among these; a row without any is never."""

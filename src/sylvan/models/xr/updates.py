@@ -357,7 +357,9 @@ def _laid_out(
     """The layer of the clusters' stored weights and those that were solved."""
     new = dict(zip((cluster.number for cluster in clusters if cluster.solved.any()), solved, strict=True))
     changed = {
-        cluster.number: _joined(cluster, before.sound_cluster(cluster.came_from), new.get(cluster.number))
+        cluster.number: with_children(
+            before.sound_cluster(cluster.came_from), cluster.was, cluster.solved, new.get(cluster.number)
+        )
         for cluster in clusters
         if cluster.number in new or not cluster.unchanged
     }
@@ -368,20 +370,21 @@ def _laid_out(
     return with_clusters(before, changed, layer.came_from, layer.solution.child_offsets, n_features, codebook)
 
 
-def _joined(cluster: ChangedCluster, stored: ClusterRows, solved: ClusterRows | None) -> ClusterRows:
-    """A cluster's stored children that stay as they are, and those that were solved, as one."""
-    n_children = len(cluster.was)
+def with_children(stored: ClusterRows, was: Int32, is_solved: Bool, solved: ClusterRows | None) -> ClusterRows:
+    """A cluster's stored children that stay as they are, and those that were solved, as one. Of each child, ``was`` is
+    the number in the stored cluster, -1 for a new one."""
+    n_children = len(was)
     intercepts = np.zeros(n_children, np.float32)
     number = np.full(len(stored.intercepts), -1, np.int32)
-    stays = np.flatnonzero((cluster.was >= 0) & ~cluster.solved)
-    number[cluster.was[stays]] = stays
+    stays = np.flatnonzero((was >= 0) & ~is_solved)
+    number[was[stays]] = stays
     children = number[stored.children]
     left = np.flatnonzero(children >= 0)
     features = np.repeat(stored.features, stored.lengths)[left]
     children, weights = children[left], stored.weights[left]
-    intercepts[stays] = stored.intercepts[cluster.was[stays]]
+    intercepts[stays] = stored.intercepts[was[stays]]
     if solved is not None:
-        again = np.flatnonzero(cluster.solved).astype(np.int32)
+        again = np.flatnonzero(is_solved).astype(np.int32)
         features = np.concatenate((features, np.repeat(solved.features, solved.lengths)))
         children = np.concatenate((children, again[solved.children]))
         weights = np.concatenate((weights, solved.weights))

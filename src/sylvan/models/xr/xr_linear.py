@@ -29,6 +29,7 @@ from sylvan.labels.targets import Targets, one_class_a_row
 from sylvan.matching import beam as matching
 from sylvan.models.base import CANDIDATES, MOST_ANSWERS, Estimator, has_new_rows
 from sylvan.models.compress import compressed_model, pruned_model
+from sylvan.models.label_changes import rows_by_id
 from sylvan.models.xr.added_labels import planned_labels, with_new_labels
 from sylvan.models.xr.changed_layer import saved_by_rebuilding
 from sylvan.models.xr.estimate import TrainingSize, training_plan
@@ -700,8 +701,10 @@ class XRLinear(Estimator):
             wide.fitted_ = self.fitted_.with_columns(wide.n_features_)
         fitted = wide.fitted_ if so_far is None else replace(wide.fitted_, rows=so_far.with_columns(wide.n_features_))
         is_given = has_new_rows(X, Y, sample_weight)
-        forgotten = np.zeros(0, np.int64) if forget is None or so_far is None else so_far.rows_of(forget)
-        merged = {} if merge is None else self._merged(merge)
+        forgotten = np.zeros(0, np.int64)
+        if forget is not None and so_far is not None:
+            forgotten = rows_by_id(forget, so_far.ids, so_far.next_id)
+        merged = self._merged(merge)
         if not is_given:
             if forget is None and not merged:
                 raise DataError("There is nothing to do: give new rows X and Y, or forget, or merge.")
