@@ -16,8 +16,8 @@ from sylvan.arrays.canonical import real_numbers
 from sylvan.arrays.types import Array, Bool, Float32, Int32, Int64
 from sylvan.arrays.validate import Csr
 from sylvan.errors import DataError
-from sylvan.parallel import map_parallel, resolve_jobs
-from sylvan.params.fields import Choice, Number, check_values
+from sylvan.parallel import map_parallel
+from sylvan.params.fields import Choice, Number
 from sylvan.runtime.jobs import Job, Runner
 
 MAX_DEPTH = 64
@@ -31,7 +31,7 @@ Embeddings: TypeAlias = "sp.spmatrix | sp.sparray | Csr | Array"
 Clustering = Literal["spherical", "kmeans", "random"]
 _Rows: TypeAlias = "Csr | Float32"
 _Nodes: TypeAlias = "tuple[int, int, int]"  # layer, first node, one past the last
-_RANGES = {
+RANGES = {
     "n_labels": Number(int, 1, MAX_NODES), "branching": Number(int, 2), "max_leaf": Number(int, 1),
     "clustering": Choice(get_args(Clustering)), "overlap": Number(int, 1),
     "max_iterations": Number(int, 1), "seed": Number(int, 0, 2**63 - 1),
@@ -144,7 +144,7 @@ def offsets_without(offsets: Sequence[Int64], dropped: Bool) -> tuple[tuple[Int6
 
 
 def with_overlap(
-    offsets: tuple[Int64, ...], leaf_labels: Int32, rows: sp.csr_matrix | Float32, overlap: int, max_leaf: int
+    offsets: tuple[Int64, ...], leaf_labels: Int32, rows: _Rows, overlap: int, max_leaf: int
 ) -> Placement:
     """A tree of disjoint clusters with each label in up to ``overlap`` of them."""
     # Shape: rows (n_labels, dimensions)
@@ -153,7 +153,9 @@ def with_overlap(
         return offsets, leaf_labels
     home = np.empty(n_labels, np.int64)
     home[leaf_labels] = np.repeat(np.arange(n_clusters), sizes)
-    labels, clusters = _candidates(rows, home, n_clusters, min(_SPARE * (overlap - 1), n_clusters - 1))
+    unit = unit_length(rows)
+    vectors = unit.to_scipy() if isinstance(unit, Csr) else unit
+    labels, clusters = _candidates(vectors, home, n_clusters, min(_SPARE * (overlap - 1), n_clusters - 1))
     free = (max_leaf - sizes).tolist()
     places = [overlap - 1] * n_labels
     extra: list[list[int]] = [[] for _ in range(n_clusters)]
@@ -197,40 +199,6 @@ def _candidates(rows: sp.csr_matrix | Float32, home: Int64, n_clusters: int, n_b
     return labels[order], clusters[order]
 
 
-def cluster_labels(
-    embeddings: Embeddings, branching: int, max_leaf: int, *, clustering: Clustering,
-    overlap: int, max_iterations: int, seed: int, n_jobs: int | None, runner: Runner | None = None,
-) -> Placement:  # fmt: skip
-    """Labels with near embeddings below the same nodes of a balanced tree; see :meth:`sylvan.LabelTree.build`."""
-    check_values(
-        _RANGES, branching=branching, max_leaf=max_leaf, clustering=clustering, overlap=overlap,
-        max_iterations=max_iterations, seed=seed,
-    )  # fmt: skip
-    jobs = resolve_jobs(n_jobs)
-    rows = checked_rows(embeddings, "embeddings")
-    n_labels, own_leaf = int(rows.shape[0]), max(1, max_leaf // overlap)
-    if clustering == "random":
-        offsets, order = deal_labels(n_labels, branching, own_leaf, seed=seed)
-    else:
-        spherical = clustering == "spherical"
-        offsets = plan_offsets(layer_plan(n_labels, branching, own_leaf))
-        order = clustered_order(
-            _unit_length(rows) if spherical else rows, offsets, seed=seed, spherical=spherical,
-            max_iterations=max_iterations, n_jobs=jobs, runner=runner,
-        )  # fmt: skip
-    if overlap == 1:
-        return offsets, order
-    unit = _unit_length(rows)
-    return with_overlap(offsets, order, unit.to_scipy() if isinstance(unit, Csr) else unit, overlap, max_leaf)
-
-
-def deal_labels(n_labels: int, branching: int, max_leaf: int, *, seed: int) -> Placement:
-    """The labels at random below the nodes of a balanced tree; see :meth:`sylvan.LabelTree.random`."""
-    check_values(_RANGES, n_labels=n_labels, branching=branching, max_leaf=max_leaf, seed=seed)
-    order = np.random.default_rng(seed).permutation(n_labels).astype(np.int32)
-    return plan_offsets(layer_plan(n_labels, branching, max_leaf)), order
-
-
 def checked_rows(embeddings: Embeddings, name: str) -> _Rows:
     """Embeddings as the kernels read them: canonical CSR, or a contiguous float32 array; errors call them ``name``."""
     if isinstance(embeddings, Csr) or sp.issparse(embeddings):
@@ -251,7 +219,7 @@ def checked_rows(embeddings: Embeddings, name: str) -> _Rows:
     return rows
 
 
-def _unit_length(rows: _Rows) -> _Rows:
+def unit_length(rows: _Rows) -> _Rows:
     """The rows scaled to length one, so that products are cosines; zero rows stay."""
     if not isinstance(rows, Csr):
         lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))

@@ -20,19 +20,21 @@ from sylvan.errors import DataError, ModelError
 from sylvan.indexing.clustering import (
     MAX_DEPTH,
     MAX_NODES,
+    RANGES,
     Clustering,
     Embeddings,
     Placement,
     checked_rows,
-    cluster_labels,
     clustered_order,
-    deal_labels,
     find_fault,
+    layer_plan,
     offsets_without,
     plan_offsets,
+    unit_length,
+    with_overlap,
 )
 from sylvan.parallel import resolve_jobs
-from sylvan.params.fields import Number, check_value
+from sylvan.params.fields import Number, check_value, check_values
 from sylvan.params.wording import counted, noun
 from sylvan.runtime.jobs import Arrays, Packing, Runner
 
@@ -308,11 +310,23 @@ class LabelTree:
         >>> sorted(sorted(tree.leaf_labels[i:i + 2].tolist()) for i in (0, 2))
         [[0, 2], [1, 3]]
         """
-        offsets, leaf_labels = cluster_labels(
-            embeddings, branching, max_leaf, clustering=clustering, overlap=overlap, max_iterations=max_iterations,
-            seed=seed, n_jobs=n_jobs, runner=runner,
+        check_values(
+            RANGES, branching=branching, max_leaf=max_leaf, clustering=clustering, overlap=overlap,
+            max_iterations=max_iterations, seed=seed,
         )  # fmt: skip
-        return cls(offsets, leaf_labels, int(leaf_labels.max()) + 1)
+        jobs, rows = resolve_jobs(n_jobs), checked_rows(embeddings, "embeddings")
+        if clustering == "random":
+            tree = cls.random(rows.shape[0], branching, max(1, max_leaf // overlap), seed=seed)
+            offsets, leaf_labels = tree.child_offsets, tree.leaf_labels
+        else:
+            offsets = plan_offsets(layer_plan(rows.shape[0], branching, max(1, max_leaf // overlap)))
+            spherical = clustering == "spherical"
+            leaf_labels = clustered_order(
+                unit_length(rows) if spherical else rows, offsets, seed=seed, spherical=spherical,
+                max_iterations=max_iterations, n_jobs=jobs, runner=runner,
+            )  # fmt: skip
+        offsets, leaf_labels = with_overlap(offsets, leaf_labels, rows, overlap, max_leaf)
+        return cls(offsets, leaf_labels, rows.shape[0])
 
     @classmethod
     def random(cls, n_labels: int, branching: int = 16, max_leaf: int = 100, *, seed: int = 0) -> LabelTree:
@@ -336,7 +350,9 @@ class LabelTree:
         >>> LabelTree.random(1000, seed=1).depth
         2
         """
-        return cls(*deal_labels(n_labels, branching, max_leaf, seed=seed), n_labels)
+        check_values(RANGES, n_labels=n_labels, branching=branching, max_leaf=max_leaf, seed=seed)
+        order = np.random.default_rng(seed).permutation(n_labels).astype(np.int32)
+        return cls(plan_offsets(layer_plan(n_labels, branching, max_leaf)), order, n_labels)
 
     @classmethod
     def from_matrices(cls, matrices: Sequence[sp.spmatrix | sp.sparray]) -> LabelTree:

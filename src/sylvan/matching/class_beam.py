@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -38,14 +39,11 @@ class ClassWeights:
     # what a node scores, and so a class: the sum over the edges on its path (the paper's Eq. 9), or its own edge alone,
     # and the edges above it only decide whether a beam search finds it
     scores: Scores = "path"
-    first_edges: tuple[int, ...] = field(init=False, repr=False)  # of each layer, then the number of edges
-    handle: Any = field(init=False, default=None, repr=False)  # the tree as the kernels see it
 
     def __post_init__(self) -> None:
         tree = self.tree
         check_value("scores", self.scores, Choice(SCORES), type(self).__name__)
         check_class_tree(tree, tree.n_labels, owner=type(self).__name__)
-        object.__setattr__(self, "first_edges", tuple(first_edges(tree).tolist()))
         beside = {"squares": self.squares, "delays": self.delays}
         arrays = {"weights": self.weights, **{name: array for name, array in beside.items() if array is not None}}
         for name, array in arrays.items():
@@ -65,16 +63,21 @@ class ClassWeights:
             raise DataError(
                 f"The {wrong} of classes must have the weights' shape, {shape}. Got {arrays[wrong].shape} instead."
             )
-        starts = [offsets[:-1] + first for offsets, first in zip(tree.child_offsets, self.first_edges, strict=False)]
-        starts.append(np.array([self.n_edges], np.int64))
-        object.__setattr__(self, "handle", kernels.ClassTree(np.concatenate(starts), tree.leaf_labels))
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "handle"}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self.__post_init__()
+    @cached_property
+    def first_edges(self) -> tuple[int, ...]:
+        """The first edge of each layer, then the number of edges."""
+        return tuple(first_edges(self.tree).tolist())
+
+    @cached_property
+    def handle(self) -> kernels.ClassTree:
+        """The tree as the kernels see it; a native object that stays out of pickles."""
+        offsets = zip(self.tree.child_offsets, self.first_edges, strict=False)
+        starts = [layer[:-1] + first for layer, first in offsets]
+        return kernels.ClassTree(np.concatenate([*starts, [self.n_edges]]), self.tree.leaf_labels)
 
     @classmethod
     def zeros(

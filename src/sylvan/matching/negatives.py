@@ -30,13 +30,6 @@ def rows_bytes(n_pairs: int, n_clusters: int) -> int:
     return 4 * n_pairs + 8 * (n_clusters + 1)
 
 
-def positives_job(tree: LabelTree, labels: Csr) -> Job[list[Csr]]:
-    """:func:`layer_positives` as a job."""
-    size = csr_bytes(labels.shape[0], len(labels.indices)) * tree.depth + pairing_bytes(len(labels.indices))
-    inputs = {"tree": tree, "labels": labels}
-    return Job("positives", layer_positives, inputs, peak_bytes=size, title="sorting the labels", shared=True)
-
-
 def layer_positives(tree: LabelTree, labels: Csr, join: np.ufunc = np.maximum, first: int = 0) -> list[Csr]:
     """For each layer of the tree from layer ``first`` on, the nodes that each row is a positive of (M of Algorithm 2,
     line 3). A row is a positive of a leaf that holds one of its labels, and of every node above it. The relevance of a

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -38,17 +39,14 @@ class NeighborIndex:
     row_places: Int32  # the places of each row in `frequent`, rising
     row_values: Float32  # the values there
     row_lengths: Float32  # shape (n_rows,): length of each row's frequent part, never rounded down
-    handle: Any = field(init=False, default=None)  # the same arrays as the kernel sees them
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "handle", kernels.Neighbors(*(getattr(self, name) for name in _NAMES)))
+    @cached_property
+    def handle(self) -> kernels.Neighbors:
+        """The same arrays as the kernel sees them; a native object that stays out of pickles."""
+        return kernels.Neighbors(*(getattr(self, name) for name in _NAMES))
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "handle"}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self.__post_init__()
 
     @property
     def n_rows(self) -> int:

@@ -137,7 +137,7 @@ class Estimator(Fitted):
         self, X: Any, Y: Any, sample_weight: Any, n_features: int | None = None
     ) -> tuple[GivenRows, Vocabulary | None]:
         """New rows, verified, and the names of labels with those that are new, where they have any."""
-        vocabulary, numbers = self._with_new_names(Y)
+        vocabulary, numbers = grown_labels(self.vocabulary_, self.n_labels_, Y)
         listed = validate.labels(numbers)
         n_labels = max(self.n_labels_, listed.shape[1])
         truth = listed._replace(shape=(listed.shape[0], n_labels)).to_scipy()  # as lists, they may have no label at all
@@ -446,7 +446,10 @@ class Estimator(Fitted):
             Classes, as ``fit`` was given them; the most frequent one for a row that :meth:`rank` has no answer to.
         """
         if self.single_label_ and all(rule is None for rule in (k, threshold, expected, precision)):
-            return self._best_classes(self.rank_plainly(X, 1, **options))
+            best = self.rank_plainly(X, 1, **options).labels[:, 0]
+            if (best < 0).any():
+                best = np.where(best < 0, np.int32(self._usual_class()), best)
+            return scikit_learn.classes_of(self.vocabulary_, best)
         top = self.choose(X, k=k, threshold=threshold, expected=expected, precision=precision, **options)
         indicator: sp.csr_matrix = TopK(top.labels, np.ones_like(top.scores)).to_csr(self.n_labels_).astype(np.int8)
         return sparse_as_set(indicator)
@@ -616,10 +619,6 @@ class Estimator(Fitted):
         self.label_counts_ = self.label_counts_.copy()
         self.label_counts_[ids] = 0
 
-    def _with_new_names(self, Y: Any) -> tuple[Vocabulary | None, Csr]:
-        """The names of labels with those that are new, and ``Y`` by their ids."""
-        return grown_labels(self.vocabulary_, self.n_labels_, Y)
-
     def _merged(self, merge: Mapping[Any, Sequence[Any]] | None) -> dict[int, list[int]]:
         """Ids of the labels to merge, by the id of the label that they become."""
         return {} if merge is None else merged_ids(merge, self._ids_of)
@@ -706,13 +705,6 @@ class Estimator(Fitted):
         model = super().from_state(state)
         model.single_label_ = "single_label" in state.meta and store.need_bool(state, "single_label")
         return model
-
-    def _best_classes(self, top: TopK) -> npt.NDArray[Any]:
-        """The class of each row that is ranked first, as it was called in ``fit``; the most frequent where none is."""
-        best = top.labels[:, 0]
-        if (best < 0).any():
-            best = np.where(best < 0, np.int32(self._usual_class()), best)
-        return scikit_learn.classes_of(self.vocabulary_, best)
 
     def _usual_class(self) -> int:
         """The label with most training rows."""

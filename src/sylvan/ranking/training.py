@@ -15,12 +15,12 @@ from sylvan.arrays.types import Float16, Float32, Int32, Int64
 from sylvan.data.parts.row_parts import Rows
 from sylvan.indexing import LabelTree
 from sylvan.matching.beam import Beam, RowChanges, root_beam, searched_beam
-from sylvan.matching.negatives import layer_positives, of_root, positives_job, rows_job
+from sylvan.matching.negatives import csr_bytes, layer_positives, of_root, pairing_bytes, rows_job
 from sylvan.parallel import map_parallel
 from sylvan.ranking.linear import Folds, LayerProblem, LinearOptions, block_jobs, squared_norms
 from sylvan.ranking.solution import LayerSolution, SolvedBlock, Triples
 from sylvan.ranking.tree_ranker import TreeRanker
-from sylvan.runtime.jobs import Results, Runner
+from sylvan.runtime.jobs import Job, Results, Runner
 from sylvan.runtime.memory import return_freed_memory
 from sylvan.weights.layer import ClusterRows, LayerWeights, Layout
 
@@ -116,7 +116,9 @@ def train_rankers(
     layer was solved is kept for updates."""
     runner, fixed = Runner() if runner is None else runner, fixed or {}
     n_rows, folds = features.shape[0], Folds.of(holdout, features.shape[0])
-    positives = training.positives(tree, labels) if training.relevance else runner.one(positives_job(tree, labels))
+    size = csr_bytes(n_rows, labels.nnz) * tree.depth + pairing_bytes(labels.nnz)
+    inputs, title = {"tree": tree, "labels": labels}, "sorting the labels"
+    positives = runner.one(Job("positives", training.positives, inputs, peak_bytes=size, title=title, shared=True))
     weighted = training.weighs(labels)
     solve = partial(
         block_jobs, features, squared_norms(features), options=training.linear, folds=folds, sample_weight=sample_weight

@@ -20,7 +20,7 @@ from sylvan.errors import ParameterError, UnsupportedError
 from sylvan.explain.explanation import Explanation
 from sylvan.explain.question import MEANING, gathered
 from sylvan.indexing import LabelTree
-from sylvan.labels.targets import need_as_many, one_class_a_row
+from sylvan.labels.targets import grown_labels, need_as_many, one_class_a_row
 from sylvan.models import encoders as encoding
 from sylvan.models.base import Estimator, has_new_rows
 from sylvan.models.ensembles.ensemble import Ensemble
@@ -428,7 +428,7 @@ class XRTransformer(TextEstimator):
         options, vocabulary, features, matrix = dict(options), self.vocabulary_, None, None
         if has_new_rows(X, Y, rows="texts"):
             texts = check_texts(X, type(self).__name__)  # type: ignore[arg-type]
-            named, matrix = self._with_new_names(Y)
+            named, matrix = grown_labels(self.vocabulary_, self.n_labels_, Y)
             vocabulary = self.vocabulary_ if named is None else named
             need_as_many(len(texts), matrix.shape[0])
             features = self._text_features(texts)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -22,7 +22,7 @@ from sylvan.indexing.clustering import layer_plan
 from sylvan.indexing.embeddings import embedding_bytes
 from sylvan.matching.beam import beam_bytes
 from sylvan.matching.negatives import cluster_rows, csr_bytes, layer_positives, of_root, rows_bytes
-from sylvan.models.xr.params import Scale, build_trees, chosen_by_rows, scaled, tree_training
+from sylvan.models.xr.params import TrainingData, build_trees, chosen_by_rows, tree_training
 from sylvan.parallel import resolve_jobs
 from sylvan.params.wording import shown_bytes
 from sylvan.ranking.calibrate import holdout_folds
@@ -160,7 +160,7 @@ class Sample(NamedTuple):
 
 
 def estimate_ranker(
-    features: Csr, labels: Csr, tree: LabelTree, training: TreeTraining, sample_weight: Float32 | None = None,
+    features: Rows, labels: Csr, tree: LabelTree, training: TreeTraining, sample_weight: Float32 | None = None,
     n_jobs: int = 1,
 ) -> RankerEstimate:  # fmt: skip
     """What :func:`~sylvan.ranking.training.train_rankers` takes, by training on one thread; meant for a few rows."""
@@ -274,13 +274,12 @@ def _exponent(x: Sequence[float], y: Sequence[float], otherwise: float, within: 
 
 
 def training_plan(
-    model: Any, features: Rows, labels: Csr, weight: Any, about: Mapping[str, Any],
-    trees: Sequence[LabelTree] | None = None, total: TrainingSize | None = None,
-) -> Plan:  # fmt: skip
+    model: Any, data: TrainingData, trees: Sequence[LabelTree] | None = None, total: TrainingSize | None = None
+) -> Plan:
     """The plan of an XRLinear, from trainings on a few of the rows."""
-    total = TrainingSize.of(features, labels) if total is None else total
+    total = TrainingSize.of(data.features, data.labels) if total is None else total
     tree = model.tree if trees is None else trees[0]
-    samples = _Samples(model, features, labels, weight, about, tree, total)
+    samples = _Samples(model, data, tree, total)
     estimate, seconds = samples.estimate()
     phases = []
     if trees is None:
@@ -290,32 +289,29 @@ def training_plan(
             n_bytes = embedding_bytes(total.n_labels, n_entries, total.n_positives, model.max_features_per_label)
         name = "tree" if model.n_trees == 1 else "trees"
         phases = [Phase(name, model.n_trees * seconds / resolve_jobs(model.n_jobs), n_bytes)]
-    unread = total.nbytes if total.n_rows > features.shape[0] else 0
+    unread = total.nbytes if total.n_rows > data.features.shape[0] else 0
     return _rankers_plan(model, estimate, total, phases, unread, samples.n_rows % total.n_rows)
 
 
 class _Samples:
     """Trainings on samples of the rows of one training."""
 
-    def __init__(
-        self, model: Any, features: Rows, labels: Csr, weight: Any, about: Mapping[str, Any], tree: LabelTree | None,
-        total: TrainingSize,
-    ) -> None:  # fmt: skip
-        self._model, self._features, self._labels, self._total = copy.copy(model), features, labels, total
-        self._weight, self._about, self._tree, self.n_rows = weight, about, tree, 0
+    def __init__(self, model: Any, data: TrainingData, tree: LabelTree | None, total: TrainingSize) -> None:
+        self._model, self._data, self._tree, self._total, self.n_rows = copy.copy(model), data, tree, total, 0
         planned = layer_plan(total.n_labels, model.branching, model.max_leaf) if tree is None else tree.layer_sizes
         self._sizes = tuple(planned)
         # All rows choose how they are solved: a sample by itself would be taken for a small set, solved precisely.
-        self._model.set_params(**chosen_by_rows(model, features, len(self._sizes), total.n_entries))
+        self._model.set_params(**chosen_by_rows(model, data.features, len(self._sizes), total.n_entries))
 
     def estimate(self) -> tuple[RankerEstimate, float]:
         """Train on ever more of the rows until they are enough: the estimate for all, and seconds of making a tree."""
-        training = tree_training(self._model, len(self._sizes), 0, self._features)
+        features, labels = self._data.features, self._data.labels
+        training = tree_training(self._model, len(self._sizes), 0, features)
         # The largest sample's rows, drawn at random and in that order, so that its beginning is a sample too.
-        drawn = np.random.default_rng(0).permutation(self._features.shape[0])[:MOST_ROWS]
-        n_entries = np.cumsum(np.diff(self._features.indptr)[drawn])
+        drawn = np.random.default_rng(0).permutation(features.shape[0])[:MOST_ROWS]
+        n_entries = np.cumsum(np.diff(features.indptr)[drawn])
         rows = drawn[: max(1, int(np.searchsorted(n_entries, MOST_ENTRIES, side="right")))]
-        labelled = np.diff(self._labels.indptr)
+        labelled = np.diff(labels.indptr)
         if not labelled[rows].any():
             rows = np.flatnonzero(labelled)[: len(rows)]
         seen: list[Sample] = []
@@ -332,31 +328,30 @@ class _Samples:
         total = self._total
         if last.size.n_rows == total.n_rows:
             return last.ranker, last.tree_seconds
-        weighted = self._weight is not None or training.weighs(self._labels)
+        weighted = self._data.weight is not None or training.weighs(labels)
         ranker = carried_over(before, last, total, self._sizes, training, weighted)
         return ranker, last.tree_seconds * total.n_entries / max(1, last.size.n_entries)
 
     def _trained(self, rows: Int64) -> Sample:
         model, self.n_rows = copy.copy(self._model), len(rows)
-        features, labels = self._features.take(rows), take_rows(self._labels, rows)
-        scale = Scale.of(model, features)
-        features = scaled(features, scale.factors, model.normalize)
-        if self._tree is None and all(value is None for value in self._about.values()):
+        features, labels, weight, about, *_ = self._data
+        labels, weight = take_rows(labels, rows), None if weight is None else weight[rows]
+        if self._tree is None and all(value is None for value in about.values()):
             used, indices = np.unique(labels.indices, return_inverse=True)  # the labels that occur, renumbered
             labels = Csr(labels.indptr, indices.astype(np.int32), labels.data, (labels.shape[0], len(used)))
+        data = TrainingData(features.take(rows), labels, weight, about).scaled(model)
         model.n_trees, start = 1, time.thread_time()
         if len(self._sizes) > 1:
             fewest = min(self._sizes[-2], FEWEST_CLUSTERS)
             model.max_leaf = max(1, min(model.max_leaf, labels.shape[1] // fewest))
-        tree = self._tree or build_trees(model, features, labels, Runner(), **self._about)[0]
+        tree = self._tree or build_trees(model, data, Runner())[0]
         took = time.thread_time() - start
         for name in ("negatives", "combine"):  # of another depth: from the last layer up
             if not isinstance(value := getattr(model, name), str):
                 setattr(model, name, ([value[0]] * tree.depth + list(value))[-tree.depth :])
-        training = tree_training(model, tree.depth, 0, features, scale.length)
-        weight = None if self._weight is None else self._weight[rows]
-        ranker = estimate_ranker(features, labels, tree, training, weight, resolve_jobs(model.n_jobs))
-        return Sample(TrainingSize.of(features, labels), ranker, took)
+        training = tree_training(model, tree.depth, 0, data.features, data.length)
+        ranker = estimate_ranker(data.features, labels, tree, training, weight, resolve_jobs(model.n_jobs))
+        return Sample(TrainingSize.of(data.features, labels), ranker, took)
 
 
 def _rankers_plan(

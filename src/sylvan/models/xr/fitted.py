@@ -15,13 +15,12 @@ from sylvan.arrays.topk import TopK
 from sylvan.arrays.types import Array, Float32, Int32
 from sylvan.arrays.validate import Csr
 from sylvan.data import RowParts
-from sylvan.data.parts.row_parts import Rows
 from sylvan.errors import ModelError
 from sylvan.matching import beam as matching
 from sylvan.metrics.tallies import hits
 from sylvan.models.base import CANDIDATES
 from sylvan.models.xr.estimate import training_plan
-from sylvan.models.xr.params import Scale, build_trees, chosen_by_rows, layer_words, scaled, tree_training
+from sylvan.models.xr.params import TrainingData, build_trees, chosen_by_rows, layer_words, tree_training
 from sylvan.models.xr.training_rows import HeldOut, TrainingRows
 from sylvan.models.xr.unseen import UnseenRows, placed_by_own_rows
 from sylvan.parallel import resolve_jobs
@@ -178,23 +177,6 @@ def search_of(params: Any, fitted: FittedTrees, beam: int | None = None, n_jobs:
     return Search(params.beam if beam is None else beam, combines, params.loss, n_jobs)
 
 
-class TrainingData(NamedTuple):
-    """What a training learns from, verified."""
-
-    features: Rows  # shape (n, d)
-    labels: Csr  # shape (n, n_labels)
-    weight: Float32 | None  # shape (n,), or None
-    about_labels: Mapping[str, Any]  # label_features, label_embeddings
-    factors: Float32 | None = None  # shape (d,): what has scaled the columns
-    length: float = 1.0  # usual length of the rows
-
-    def scaled(self, params: Any) -> TrainingData:
-        """As the rankers see it."""
-        scale = Scale.of(params, self.features)
-        features = scaled(self.features, scale.factors, params.normalize)
-        return self._replace(features=features, factors=scale.factors, length=scale.length)
-
-
 class Trained(NamedTuple):
     """What a training gives."""
 
@@ -218,11 +200,11 @@ def train(
 
     n_bytes = features.nbytes + labels.nbytes
     with opened_runner(params.n_jobs, identity=identity, input_bytes=n_bytes, **running) as run:
-        trees = build_trees(params, features, labels, run, **about)
+        trees = build_trees(params, data, run)
         unlimited = running.get("memory_limit") is None and not force and not isinstance(features, RowParts)
         available = available_bytes() if unlimited and n_bytes > SMALL else None
         if available is not None and n_bytes > LARGE * available:  # rather now than killed after hours of work
-            training_plan(params, features, labels, weight, about, trees).check()
+            training_plan(params, data, trees).check()
         # Where rows made the trees, a label may stand where it does for the sake of one of its few rows.
         by_rows = params.tree is None and params.embedding == "pifa" and params.clustering != "random"
         movable = by_rows and trees[0].depth > 1 and max(tree.most_copies for tree in trees) == 1

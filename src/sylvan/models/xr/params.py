@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
-from typing import Any, Literal, overload
+from typing import Any, Literal, NamedTuple, overload
 
 import numpy as np
 
@@ -114,10 +114,26 @@ def tree_seed(params: Any, number: int) -> int:
     return (int(params.seed) + number * 1_000_003) % 2**31
 
 
-def build_trees(
-    params: Any, features: Rows, labels: Csr, run: Runner, label_features: Any = None, label_embeddings: Any = None
-) -> list[LabelTree]:
+class TrainingData(NamedTuple):
+    """What a training learns from, verified."""
+
+    features: Rows  # shape (n, d)
+    labels: Csr  # shape (n, n_labels)
+    weight: Float32 | None  # shape (n,), or None
+    about_labels: Mapping[str, Any]  # label_features, label_embeddings
+    factors: Float32 | None = None  # shape (d,): what has scaled the columns
+    length: float = 1.0  # usual length of the rows
+
+    def scaled(self, params: Any) -> TrainingData:
+        """As the rankers see it."""
+        scale = Scale.of(params, self.features)
+        features = scaled(self.features, scale.factors, params.normalize)
+        return self._replace(features=features, factors=scale.factors, length=scale.length)
+
+
+def build_trees(params: Any, data: TrainingData, run: Runner) -> list[LabelTree]:
     """Phase 1: the trees, all before any ranker, so that the embeddings needn't stay."""
+    labels = data.labels
     if params.tree is not None:
         if params.tree.n_labels != labels.shape[1]:
             raise DataError(f"The tree has {counted(params.tree.n_labels, 'label')}, but Y has shape {labels.shape}.")
@@ -127,8 +143,8 @@ def build_trees(
 
     names = ("embedding", "alpha", "max_features_per_label", "spectral_dimensions", "seed")
     options = {name: getattr(params, name) for name in names} | {
-        "features": features, "labels": labels, "n_jobs": run.n_jobs, "zeros": run.zeros_briefly, "runner": run,
-        "label_features": label_features, "label_embeddings": label_embeddings,
+        "features": data.features, "labels": labels, "n_jobs": run.n_jobs, "zeros": run.zeros_briefly, "runner": run,
+        **data.about_labels,
     }  # fmt: skip
     shape = {name: getattr(params, name) for name in ("branching", "max_leaf", "clustering", "overlap")}
     shape |= {"embeddings": Once(Job("embeddings", embed_labels, options)), "n_jobs": run.n_jobs, "runner": run}

@@ -33,8 +33,8 @@ from sylvan.models.label_changes import rows_by_id
 from sylvan.models.xr.added_labels import planned_labels, with_new_labels
 from sylvan.models.xr.changed_layer import saved_by_rebuilding
 from sylvan.models.xr.estimate import TrainingSize, training_plan
-from sylvan.models.xr.fitted import FittedTrees, TrainingData, search_of, train
-from sylvan.models.xr.params import Scheme, build_trees, check_params_for, layer_words, scaled
+from sylvan.models.xr.fitted import FittedTrees, search_of, train
+from sylvan.models.xr.params import Scheme, TrainingData, build_trees, check_params_for, layer_words, scaled
 from sylvan.models.xr.training_rows import HeldOut, TrainingRows
 from sylvan.models.xr.updates import Changes, planned, rows_again, updated
 from sylvan.parallel import all_at_once, of_one_state, resolve_jobs
@@ -314,8 +314,7 @@ class XRLinear(Estimator):
         force: bool = False, **running: Any,
     ) -> TopK | None:  # fmt: skip
         """Train, and answer with probabilities for held-out rows: a ``holdout``, or what calibrates the model."""
-        about = {"label_features": label_features, "label_embeddings": label_embeddings}
-        data, vocabulary = self._verified(X, Y, sample_weight, about)
+        data, vocabulary = self._verified(X, Y, sample_weight, label_features, label_embeddings)
         data = data.scaled(self)
         features, labels, weight = data.features, data.labels, data.weight
         if self.keep_rows and isinstance(features, RowParts):
@@ -342,9 +341,8 @@ class XRLinear(Estimator):
 
         Parameters and errors as in :meth:`fit`.
         """
-        about = {"label_features": label_features, "label_embeddings": label_embeddings}
-        data = self._verified(X, Y, None, about)[0].scaled(self)
-        return build_trees(self, data.features, data.labels, Runner(self.n_jobs) if runner is None else runner, **about)
+        data = self._verified(X, Y, None, label_features, label_embeddings)[0].scaled(self)
+        return build_trees(self, data, Runner(self.n_jobs) if runner is None else runner)
 
     def plan(
         self, X: Any, Y: Any, sample_weight: Any = None, *, label_features: Any = None, label_embeddings: Any = None,
@@ -376,12 +374,11 @@ class XRLinear(Estimator):
         >>> plan.fits, plan.model_bytes < 10_000
         (True, True)
         """
-        about = {"label_features": label_features, "label_embeddings": label_embeddings}
-        data, _ = self._verified(X, Y, sample_weight, about)
-        return training_plan(self, data.features, data.labels, data.weight, about, trees, whole)
+        data, _ = self._verified(X, Y, sample_weight, label_features, label_embeddings)
+        return training_plan(self, data, trees, whole)
 
     def _verified(
-        self, X: Any, Y: Any, sample_weight: Any, about_labels: Mapping[str, Any]
+        self, X: Any, Y: Any, sample_weight: Any, label_features: Any, label_embeddings: Any
     ) -> tuple[TrainingData, Vocabulary | None]:
         """Parameters and data, verified, and the names of labels."""
         self.check_params()
@@ -398,6 +395,7 @@ class XRLinear(Estimator):
             raise DataError(f"Y has shape {labels.shape} but holds no label: there is nothing to learn.")
         check_params_for(self, labels.shape)
         weight = validate.sample_weight(sample_weight, features.shape[0])
+        about_labels = {"label_features": label_features, "label_embeddings": label_embeddings}
         return TrainingData(features, labels, weight, about_labels), vocabulary
 
     # ---------------------------------------- what it has learned
