@@ -42,10 +42,9 @@ def started(
     rng = np.random.default_rng(seed)
     tree = uneven_tree(rng, depth, most)
     scores = scores if training.loss == "cane" else "path"  # the others have no use for edges that only find
-    weights = ClassWeights.zeros(
-        tree, n_features, squares=training.optimizer == "adagrad", delays=training.optimizer == "averaged_sgd",
-        by_feature=by_feature, scores=scores,
-    )  # fmt: skip
+    weights = ClassWeights.zeros(tree, n_features, by_feature=by_feature, scores=scores).trainable(
+        squares=training.optimizer == "adagrad", delays=training.optimizer == "averaged_sgd"
+    )
     weights.weights[:] = rng.normal(size=weights.weights.shape)
     squares = None
     if weights.squares is not None:

@@ -81,16 +81,15 @@ class ClassWeights:
 
     @classmethod
     def zeros(
-        cls, tree: LabelTree, n_features: int, *, squares: bool = False, delays: bool = False,
-        by_feature: bool = False, scores: Scores = "path",
-    ) -> ClassWeights:  # fmt: skip
-        """Weights of 0, which training begins with. ``squares`` are for AdaGrad, ``delays`` for averaging;
-        ``by_feature`` suits compressed rows."""
+        cls, tree: LabelTree, n_features: int, *, by_feature: bool = False, scores: Scores = "path"
+    ) -> ClassWeights:
+        """Weights of 0, which training begins with; ``by_feature`` suits compressed rows."""
         weights = np.zeros((sum(tree.layer_sizes), n_features + 1), np.float32, order="F" if by_feature else "C")
-        return cls(tree, weights, scores=scores).trainable(squares=squares, delays=delays)
+        return cls(tree, weights, scores=scores)
 
     def trainable(self, *, squares: bool = False, delays: bool = False) -> ClassWeights:
-        """The same weights to go on with, and what training needs beside: copies of what can't be written to."""
+        """The same weights to go on with, and what training needs beside, ``squares`` for AdaGrad and ``delays`` for
+        averaging: copies of what can't be written to."""
 
         def beside(array: Float32 | None, wanted: bool) -> Float32 | None:
             if not wanted:

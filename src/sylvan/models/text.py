@@ -187,10 +187,7 @@ class TextModel(TextEstimator):
         if label_texts is not None:
             if options.get("memory_limit") is not None:
                 raise DataError("label_texts and memory_limit don't go together: texts of labels are rows in memory.")
-            named, encoder = (
-                named_texts(label_texts, vocabulary),
-                own_encoder(self.label_encoder),
-            )  # before any work
+            named, encoder = named_texts(label_texts, vocabulary), own_encoder(self.label_encoder)  # before any work
             described = of_labels.Described(named, self._judged_texts(listed[0], sample_weight), encoder)
         top = self._fit(
             lambda: self.vectorizer.fit_transform_rows(listed.pop()).to_scipy(), lambda: (vocabulary, labels),

@@ -21,7 +21,7 @@ X, y = np.ones((N, D), np.float32), np.arange(N, dtype=np.int32)
 
 
 def untrained(**states: bool) -> ClassWeights:
-    return ClassWeights.zeros(balanced_tree(np.arange(K), 4), D, **states)
+    return ClassWeights.zeros(balanced_tree(np.arange(K), 4), D).trainable(**states)
 
 
 ONE_EACH = (ValueError, "^one class and one weight a row are needed$")  # the kernel's own sentences

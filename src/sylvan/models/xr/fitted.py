@@ -11,7 +11,7 @@ import numpy as np
 from sylvan import store
 from sylvan.arrays.canonical import take_rows
 from sylvan.arrays.label_filter import LabelFilter
-from sylvan.arrays.topk import TopK
+from sylvan.arrays.topk import TopK, answers_of, resized
 from sylvan.arrays.types import Array, Float32, Int32
 from sylvan.arrays.validate import Csr
 from sylvan.data import RowParts
@@ -27,6 +27,7 @@ from sylvan.parallel import resolve_jobs
 from sylvan.ranking.calibrate import Calibrator, falling
 from sylvan.ranking.ensemble import mean_score
 from sylvan.ranking.linear import Loss
+from sylvan.ranking.stopping import keep
 from sylvan.ranking.training import Cost, train_rankers
 from sylvan.ranking.tree_ranker import TreeRanker
 from sylvan.runtime import opened_runner
@@ -94,10 +95,7 @@ class FittedTrees:
                 n_copies=tree.most_copies, n_jobs=search.n_jobs,
             )  # fmt: skip
             if without is not None:  # labels behind them move up
-                gone = hits(top, without[number])
-                order = np.argsort(gone, axis=1, kind="stable")
-                left = np.where(gone, np.int32(-1), top.labels), np.where(gone, np.float32(-np.inf), top.scores)
-                top = TopK(*(np.take_along_axis(each, order, axis=1) for each in left))
+                top = resized(keep(top, ~hits(top, without[number])), k)
             tops.append(top)
         top = tops[0] if len(tops) == 1 else self._joined(tops, k, search)
         return TopK(top.labels, np.where(top.labels >= 0, self.probabilities(top, search), np.float32(-np.inf)))
@@ -220,7 +218,8 @@ def train(
         if rows is not None:
             unseen = UnseenRows(features, folds, run)
             changes = [[unseen.changed(layer) for layer in each.changes] for each in trained]
-            top = unseen.answers(fitted.rank_changed(unseen.features, changes, k, search_of(params, fitted), placed))
+            top = fitted.rank_changed(unseen.features, changes, k, search_of(params, fitted), placed)
+            top = answers_of(top, unseen.known)
             right, row_weight = hits(top, take_rows(labels, rows)), None if weight is None else weight[rows]
             if params.calibration is not None:
                 calibrator = Calibrator.fit(params.calibration, top, right, row_weight)

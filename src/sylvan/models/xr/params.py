@@ -155,19 +155,6 @@ def build_trees(params: Any, data: TrainingData, run: Runner) -> list[LabelTree]
     return [run.one(job) for job in jobs]
 
 
-def check_params_for(params: Any, shape: tuple[int, ...]) -> None:
-    """Check what a given tree and Y's shape allow the parameters to be."""
-    if params.tree is not None and params.n_trees > 1:
-        raise ParameterError(
-            f"The 'n_trees' parameter of XRLinear must be 1 beside a given tree. Got {params.n_trees} instead."
-        )
-    if np.shape(params.alpha) not in {(), (shape[1],)}:
-        raise ParameterError(
-            f"The 'alpha' parameter of XRLinear has {counted(np.size(params.alpha), 'number')}, but Y has shape "
-            f"{shape}: one for all labels, or one for each, is needed."
-        )
-
-
 @dataclass(frozen=True)
 class Scale:
     """What features are of another scale than TF-IDF's, whose rows have length 1."""

@@ -9,7 +9,6 @@ import scipy.sparse as sp
 
 from sylvan.arrays import validate
 from sylvan.arrays.canonical import Csr, distinct, take_rows
-from sylvan.arrays.topk import TopK
 from sylvan.arrays.types import Bool, Int32, Int64, UInt8
 from sylvan.data.parts.row_parts import RowParts, Rows
 from sylvan.indexing import LabelTree
@@ -54,11 +53,6 @@ class UnseenRows:
         if changes is None:
             return None
         return changes._replace(changes=changes.changes * np.repeat(self.factors, np.diff(changes.offsets)))
-
-    def answers(self, top: TopK) -> TopK:
-        """Answers to the rows, none for those that have no known feature."""
-        is_answer = self.known[:, None] & (top.labels >= 0)
-        return TopK(np.where(is_answer, top.labels, np.int32(-1)), np.where(is_answer, top.scores, np.float32(-np.inf)))
 
 
 def _seen_elsewhere(features: Rows, held_out: Folds, rows: Csr, row_of_value: Int64, run: Runner) -> Bool:

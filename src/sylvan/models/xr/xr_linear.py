@@ -34,7 +34,7 @@ from sylvan.models.xr.added_labels import planned_labels, with_new_labels
 from sylvan.models.xr.changed_layer import saved_by_rebuilding
 from sylvan.models.xr.estimate import TrainingSize, training_plan
 from sylvan.models.xr.fitted import FittedTrees, search_of, train
-from sylvan.models.xr.params import Scheme, TrainingData, build_trees, check_params_for, layer_words, scaled
+from sylvan.models.xr.params import Scheme, TrainingData, build_trees, layer_words, scaled
 from sylvan.models.xr.training_rows import HeldOut, TrainingRows
 from sylvan.models.xr.updates import Changes, planned, rows_again, updated
 from sylvan.parallel import all_at_once, of_one_state, resolve_jobs
@@ -393,7 +393,15 @@ class XRLinear(Estimator):
             features, labels, vocabulary = self._training_pair(X, Y)
         if labels.nnz == 0:
             raise DataError(f"Y has shape {labels.shape} but holds no label: there is nothing to learn.")
-        check_params_for(self, labels.shape)
+        if self.tree is not None and self.n_trees > 1:
+            raise ParameterError(
+                f"The 'n_trees' parameter of XRLinear must be 1 beside a given tree. Got {self.n_trees} instead."
+            )
+        if np.shape(self.alpha) not in {(), (labels.shape[1],)}:
+            raise ParameterError(
+                f"The 'alpha' parameter of XRLinear has {counted(np.size(self.alpha), 'number')}, but Y has shape "
+                f"{labels.shape}: one for all labels, or one for each, is needed."
+            )
         weight = validate.sample_weight(sample_weight, features.shape[0])
         about_labels = {"label_features": label_features, "label_embeddings": label_embeddings}
         return TrainingData(features, labels, weight, about_labels), vocabulary
