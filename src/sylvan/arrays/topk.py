@@ -191,6 +191,16 @@ def answers_of(top: _TopK, rows: npt.NDArray[np.bool_]) -> _TopK:
     return replace(top, labels=labels, scores=np.where(rows[:, None], top.scores, np.float32(-np.inf)))
 
 
+def keep(top: TopK, chosen: npt.NDArray[np.bool_]) -> TopK:
+    """The chosen answers alone, in their order, as wide as the longest row asks."""
+    width = int(chosen.sum(axis=1).max(initial=0))
+    order = np.argsort(~chosen, axis=1, kind="stable")[:, :width]
+    chosen_in_order = np.take_along_axis(chosen, order, axis=1)
+    labels = np.where(chosen_in_order, np.take_along_axis(top.labels, order, axis=1), np.int32(-1))
+    scores = np.where(chosen_in_order, np.take_along_axis(top.scores, order, axis=1), np.float32(-np.inf))
+    return TopK(labels, scores)
+
+
 def ranking_order(labels: npt.NDArray[np.int32], scores: npt.NDArray[np.float32]) -> npt.NDArray[np.int64]:
     """The places of each row's labels from the highest score down; among equal scores the lower label, -1 last."""
     lasts = np.where(labels >= 0, labels, np.iinfo(np.int32).max)

@@ -12,7 +12,7 @@ import numpy as np
 from sylvan import kernels
 from sylvan.arrays.canonical import within
 from sylvan.arrays.label_filter import LabelFilter
-from sylvan.arrays.topk import TopK
+from sylvan.arrays.topk import TopK, keep, resized
 from sylvan.arrays.types import Array, Float32, Int32, Int64
 from sylvan.arrays.validate import Csr
 from sylvan.data.parts.row_parts import RowParts, Rows
@@ -192,10 +192,8 @@ def rank_changed(
         ordered = np.take_along_axis(labels, order, axis=1)
         again = np.zeros(labels.shape, bool)
         np.put_along_axis(again, order[:, 1:], ordered[:, 1:] == ordered[:, :-1], axis=1)
-        first = np.argsort(again | (labels < 0), axis=1, kind="stable")[:, :k]
-        gone = np.take_along_axis(again | (labels < 0), first, axis=1)
-        labels = np.where(gone, np.int32(-1), np.take_along_axis(labels, first, axis=1))
-        scores = np.where(gone, np.float32(-np.inf), np.take_along_axis(scores, first, axis=1))
+        best = resized(keep(TopK(labels, scores), ~again & (labels >= 0)), k)
+        labels, scores = best.labels, best.scores
     if combines[-1] != "ranker":
         scores = np.where(labels >= 0, np.exp(scores), np.float32(-np.inf))
     return TopK(labels, scores)

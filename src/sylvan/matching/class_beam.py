@@ -94,10 +94,10 @@ class ClassWeights:
         def beside(array: Float32 | None, wanted: bool) -> Float32 | None:
             if not wanted:
                 return None
-            return np.zeros_like(self.weights) if array is None else _writeable(array)
+            return np.zeros_like(self.weights) if array is None else np.require(array, requirements="W")
 
         arrays = beside(self.squares, squares), beside(self.delays, delays)
-        return replace(self, weights=_writeable(self.weights), squares=arrays[0], delays=arrays[1])
+        return replace(self, weights=np.require(self.weights, requirements="W"), squares=arrays[0], delays=arrays[1])
 
     def averages(self, n_steps: int) -> ClassWeights:
         """The averages of the weights over the last ``n_steps`` steps, step t of which counts t times."""
@@ -182,10 +182,6 @@ class ClassWeights:
     def is_flat(self) -> bool:
         """Whether every class is a child of the root, so that edges are classes."""
         return len(self.tree.child_offsets) == 1
-
-
-def _writeable(array: Float32) -> Float32:
-    return array if array.flags.writeable else np.array(array)
 
 
 def class_features(X: Csr | Float32, n_features: int) -> Any:

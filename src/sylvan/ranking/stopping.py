@@ -8,8 +8,8 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from sylvan.arrays import validate
-from sylvan.arrays.topk import TopK
-from sylvan.arrays.types import Array, Bool, Float32, Float64, Int64
+from sylvan.arrays.topk import TopK, keep
+from sylvan.arrays.types import Array, Float32, Float64, Int64
 from sylvan.errors import DataError, ParameterError
 from sylvan.parallel import split_ranges
 from sylvan.params.fields import Number, check_value
@@ -80,16 +80,6 @@ def _threshold(value: Any, n_labels: int) -> float | Float32:
         wrong = int(np.argmin((array >= 0) & (array <= 1)))
         raise DataError(f"threshold must hold numbers in [0, 1]. Got {array[wrong]} for label {wrong} instead.")
     return array.astype(np.float32)
-
-
-def keep(top: TopK, chosen: Bool) -> TopK:
-    """The chosen answers alone, in their order, as wide as the longest row asks."""
-    width = int(chosen.sum(axis=1).max(initial=0))
-    order = np.argsort(~chosen, axis=1, kind="stable")[:, :width]
-    chosen_in_order = np.take_along_axis(chosen, order, axis=1)
-    labels = np.where(chosen_in_order, np.take_along_axis(top.labels, order, axis=1), np.int32(-1))
-    scores = np.where(chosen_in_order, np.take_along_axis(top.scores, order, axis=1), np.float32(-np.inf))
-    return TopK(labels, scores)
 
 
 def lengths_for_precision(probabilities: Array, precision: float) -> Int64:

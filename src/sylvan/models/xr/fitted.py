@@ -11,7 +11,7 @@ import numpy as np
 from sylvan import store
 from sylvan.arrays.canonical import take_rows
 from sylvan.arrays.label_filter import LabelFilter
-from sylvan.arrays.topk import TopK, answers_of, resized
+from sylvan.arrays.topk import TopK, answers_of, keep, resized
 from sylvan.arrays.types import Array, Float32, Int32
 from sylvan.arrays.validate import Csr
 from sylvan.data import RowParts
@@ -27,7 +27,6 @@ from sylvan.parallel import resolve_jobs
 from sylvan.ranking.calibrate import Calibrator, falling
 from sylvan.ranking.ensemble import mean_score
 from sylvan.ranking.linear import Loss
-from sylvan.ranking.stopping import keep
 from sylvan.ranking.training import Cost, train_rankers
 from sylvan.ranking.tree_ranker import TreeRanker
 from sylvan.runtime import opened_runner
