@@ -50,14 +50,14 @@ def lazy_names(package: str, places: Mapping[str, str]) -> tuple[Callable[[str],
     return find, names
 
 
-def need_extra(needs: str, extra: str, *modules: str) -> Any:
+def need_extra(needs: str, extra: str, *modules: str, refusal: type[Exception] = ImportError) -> Any:
     """The last of the modules that an extra brings, all of them loaded; or how to get them. In ``needs``, a sentence
     without its full stop, braces stand for the name of what is missing."""
     try:
         return [importlib.import_module(module) for module in modules][-1]
     except ImportError as error:
         words = needs.format(error.name)
-        raise ImportError(f'{words}. Install it with: pip install "sylvan[{extra}]"') from error
+        raise refusal(f'{words}. Install it with: pip install "sylvan[{extra}]"') from error
 
 
 def need_torch(package: str) -> None:

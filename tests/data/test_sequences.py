@@ -175,7 +175,7 @@ def test_a_line_after_those_that_decided_the_layout_is_still_checked(tmp_path: P
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"layout": "rows"}, "'layout' parameter must be one of None, 'interactions', 'users'. Got 'rows'"),
+        ({"layout": "rows"}, "'layout' parameter must be one of 'interactions', 'users' or None. Got 'rows'"),
         ({"separator": ";"}, "'separator' parameter must be one of"),
         ({"order": "random"}, "'order' parameter must be one of 'time', 'line'"),
         ({"min_interactions": 0}, r"'min_interactions' parameter must be an int in \[1, inf\). Got 0"),

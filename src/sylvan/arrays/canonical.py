@@ -61,7 +61,7 @@ class Csr(NamedTuple):
     def row_squares(self) -> npt.NDArray[np.float64]:
         """Squared length of each row; nothing as large as the matrix is made."""
         squares = np.zeros(self.shape[0])
-        for first, last in self._blocks():
+        for first, last in self.ranges():
             begin, end = int(self.indptr[first]), int(self.indptr[last])
             if begin < end:
                 filled = first + np.flatnonzero(np.diff(self.indptr[first : last + 1]))
@@ -72,7 +72,7 @@ class Csr(NamedTuple):
     def column_squares(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
         """The sum of the squares of each column's values, and how many it holds."""
         squares, counts = np.zeros(self.shape[1]), np.zeros(self.shape[1], np.int64)
-        for first, last in self._blocks():
+        for first, last in self.ranges():
             values = slice(int(self.indptr[first]), int(self.indptr[last]))
             np.add.at(squares, self.indices[values], np.square(self.data[values], dtype=np.float64))
             np.add.at(counts, self.indices[values], 1)
@@ -82,7 +82,7 @@ class Csr(NamedTuple):
         """The matrix with its rows at length 1, those of zeros as they are."""
         squares, data = self.row_squares(), self.data.copy()
         scale = 1 / np.sqrt(np.where(squares > 0, squares, 1))
-        for first, last in self._blocks():
+        for first, last in self.ranges():
             factors = np.repeat(scale[first:last], np.diff(self.indptr[first : last + 1])).astype(_FLOAT32)
             data[int(self.indptr[first]) : int(self.indptr[last])] *= factors
         return self._replace(data=data)
@@ -91,9 +91,9 @@ class Csr(NamedTuple):
         """The matrix with each column times its factor."""
         return self._replace(data=self.data * factors[self.indices])
 
-    def _blocks(self) -> list[tuple[int, int]]:
+    def ranges(self, n_values: int = _BLOCK_VALUES) -> list[tuple[int, int]]:
         """Ranges of rows of about so many values, or one long row."""
-        marks = np.arange(_BLOCK_VALUES, self.nnz, _BLOCK_VALUES)
+        marks = np.arange(n_values, self.nnz, n_values)
         edges = np.unique(np.concatenate(([0], np.searchsorted(self.indptr, marks), [self.indptr.size - 1]))).tolist()
         return list(itertools.pairwise(edges))
 
@@ -148,6 +148,13 @@ def runs_of(begins: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]) -> np
     total = int(stops[-1]) if len(stops) else 0
     numbers: npt.NDArray[np.int64] = np.arange(total) + np.repeat(begins - (stops - lengths), lengths)
     return numbers
+
+
+def pair_keys(matrix: Any, width: Any) -> npt.NDArray[np.int64]:
+    """A number for each stored entry of a matrix by rows: that of its row times ``width``, and its column."""
+    rows = np.repeat(np.arange(matrix.shape[0], dtype=np.int64), np.diff(matrix.indptr))
+    keys: npt.NDArray[np.int64] = rows * np.int64(width) + matrix.indices
+    return keys
 
 
 def stacked(above: Csr, below: Csr) -> Csr:

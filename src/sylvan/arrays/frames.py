@@ -22,8 +22,8 @@ NUMBERS, TEXTS, LISTS, OTHER = "numbers", "texts", "lists", "other"
 _SHOWN = 5  # columns that an error names
 _LISTS = (list, tuple, np.ndarray)
 _PLAIN = (np.ndarray, list, tuple, str, bytes, dict)
-# Arrow's types, of which an older pyarrow hasn't got all.
-_TEXT_TYPES = ("string", "large_string", "string_view")
+# Arrow's types
+TEXT_TYPES = ("string", "large_string", "string_view")
 _LIST_TYPES = ("list", "large_list", "fixed_size_list", "list_view", "large_list_view")
 
 
@@ -349,7 +349,5 @@ def _arrow_kind(kind: Any, types: Any) -> str:
         return TEXTS if _arrow_kind(kind, types) == TEXTS else OTHER
     if types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind) or types.is_decimal(kind):
         return NUMBERS
-    for result, names in ((TEXTS, _TEXT_TYPES), (LISTS, _LIST_TYPES)):
-        if any(hasattr(types, f"is_{name}") and getattr(types, f"is_{name}")(kind) for name in names):
-            return result
-    return OTHER
+    word = str(kind).partition("<")[0]
+    return TEXTS if word in TEXT_TYPES else LISTS if word in _LIST_TYPES else OTHER

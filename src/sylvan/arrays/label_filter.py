@@ -13,7 +13,7 @@ import scipy.sparse as sp
 
 from sylvan import kernels
 from sylvan.arrays import validate
-from sylvan.arrays.canonical import Csr, matrix, shape_text, take_rows
+from sylvan.arrays.canonical import Csr, matrix, pair_keys, shape_text, take_rows
 from sylvan.errors import DataError
 from sylvan.params.wording import counted
 
@@ -91,7 +91,7 @@ class LabelFilter:
         """Whether labels may be answered, each for its row, counted from the first of ``rows``; -1 never may."""
         named = _mask(self.shared, self.n_labels)[np.maximum(labels, 0)]
         if self.rows is not None:
-            keys = _keys(take_rows(self.rows, np.arange(*rows)))
+            keys = pair_keys(take_rows(self.rows, np.arange(*rows)), self.n_labels)
             named |= np.isin(of_row.astype(np.int64) * self.n_labels + labels, keys)
         return (named if self.allows else ~named) & (labels >= 0)
 
@@ -172,17 +172,11 @@ def _need_shape(shape: tuple[int, ...], name: str, n_rows: int, n_labels: int) -
 def _without(rows: Csr, no: _Ids | Csr) -> Csr:
     """``rows`` less the labels of ``no``."""
     if isinstance(no, Csr):
-        keys = _keys(rows)
-        stays = ~np.isin(keys, _keys(no), assume_unique=True)
+        keys, denied = (pair_keys(each, rows.shape[1]) for each in (rows, no))
+        stays = ~np.isin(keys, denied, assume_unique=True)
     elif len(no):
         stays = ~_mask(no, rows.shape[1])[rows.indices]
     else:
         return rows
     ends = np.concatenate(([0], np.cumsum(stays)))
     return Csr(ends[rows.indptr].astype(np.int64), rows.indices[stays], rows.data[stays], rows.shape)
-
-
-def _keys(rows: Csr) -> npt.NDArray[np.int64]:
-    """One number for each stored entry, rising."""
-    of_row = np.repeat(np.arange(rows.shape[0], dtype=np.int64), np.diff(rows.indptr))
-    return of_row * rows.shape[1] + rows.indices

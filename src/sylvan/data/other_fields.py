@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import repeat, zip_longest
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from sylvan.data.text_rows import quoted
 from sylvan.errors import DataError
@@ -37,24 +37,13 @@ class OtherFields:
                 raise DataError(f"{place}: there is no field {name!r} to write. Its fields are: {listed}.")
 
 
-class _HasRecords(Protocol):
-    """Texts with the records that they are of."""
-
-    @property
-    def path(self) -> str: ...
-
-    @property
-    def name(self) -> str: ...
-
-    def records(self) -> Iterator[tuple[list[str], list[Record]]]: ...
-
-
 class RecordSource:
     """The texts of a source, and for each block, once it is ranked, the other fields of its rows."""
 
     is_text = True
 
-    def __init__(self, source: _HasRecords, fields: OtherFields) -> None:
+    def __init__(self, source: Any, fields: OtherFields) -> None:
+        # source: of texts, with records() that gives blocks of texts and of the records that they are of
         self.path, self.name = source.path, source.name
         self._source, self._fields = source, fields
         self._waiting: deque[list[dict[str, Any]]] = deque()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, islice
 from typing import Any, Literal
 
@@ -17,7 +17,7 @@ from sylvan.data.text_rows import encoded, text_lines, token, unexpected
 from sylvan.errors import DataError, ParameterError, warn_data
 from sylvan.labels.vocabulary import Vocabulary
 from sylvan.parallel import progress
-from sylvan.params.fields import Constraint, Flag, Number, check_values
+from sylvan.params.fields import Choice, Constraint, Flag, Number, check_values
 from sylvan.params.wording import counted
 
 _Ids = npt.NDArray[np.int64]
@@ -30,7 +30,11 @@ _SHOWN = 20  # names of columns in an error
 _WHOLE = re.compile(r"[-+]?[0-9]+")
 _DECIMAL = re.compile(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?")
 _BREAK = re.compile(r"[\n\r]")
-_RANGES: dict[str, Constraint] = {"min_interactions": Number(int, 1), "until_stable": Flag()}
+_RANGES: dict[str, Constraint] = {
+    "min_interactions": Number(int, 1), "until_stable": Flag(), "order": Choice(("time", "line")),
+    "layout": Choice(_LAYOUTS), "separator": Choice(_SEPARATORS),
+}  # fmt: skip
+_FOUND = {name: replace(_RANGES[name], optional=True) for name in ("layout", "separator")}  # where nothing is said
 _Row = tuple[str, list[str]]
 _Interaction = tuple[str, str, float | None]  # user, item and perhaps the time
 
@@ -252,9 +256,7 @@ def read_sequences(
     >>> found.describe(), [found.items[i] for i in found[0]]
     ('2 users, 2 items, 3 interactions', ['rice', 'green tea'])
     """
-    _one_of("layout", layout, (None, *_LAYOUTS))
-    _one_of("separator", separator, (None, *_SEPARATORS))
-    _one_of("order", order, ("time", "line"))
+    check_values({**_RANGES, **_FOUND}, layout=layout, separator=separator, order=order)
     if columns is not None:
         _check_columns(columns, layout)
         header, layout = header or isinstance(columns[0], str), "interactions"
@@ -315,8 +317,7 @@ def write_sequences(path: PathLike, sequences: SequenceData, *, layout: Layout =
     >>> path.read_text()
     'a x y\\nb x\\n'
     """
-    _one_of("layout", layout, _LAYOUTS)
-    _one_of("separator", separator, tuple(_SEPARATORS))
+    check_values(_RANGES, layout=layout, separator=separator)
     users = [_writable(name, "a user", separator) for name in sequences.users]
     items = [_writable(name, "an item", separator) for name in sequences.items]
     with open_write(path) as stream, progress("writing", len(sequences), "user") as bar:
@@ -460,9 +461,3 @@ def _writable(name: str, noun: str, separator: str) -> str:
             f"fields, {_SEPARATORS[separator]}. Got {name!r} instead."
         )
     return name
-
-
-def _one_of(name: str, value: object, allowed: tuple[object, ...]) -> None:
-    if value not in allowed:
-        words = ", ".join(map(repr, allowed))
-        raise ParameterError(f"The {name!r} parameter must be one of {words}. Got {value!r} instead.")

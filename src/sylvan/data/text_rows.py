@@ -139,11 +139,11 @@ def paired(
     if labels is None:
         yield from ((text, [], None) for text in texts)
         return
-    of_rows: Iterable[Sequence[float] | None] = repeat(None) if weights is None else weights
-    together = zip(texts, labels, strict=True)
-    rows = zip(together, of_rows) if weights is None else zip(together, of_rows, strict=True)  # noqa: B905
+    columns = [texts, labels] if weights is None else [texts, labels, weights]
+    rows: Iterator[tuple[Any, ...]] = zip(*columns, strict=True)
     try:
-        for number, ((text, row), row_weights) in enumerate(rows):
+        for number, (text, row, *of_row) in enumerate(rows):
+            row_weights = of_row[0] if of_row else None
             if row_weights is not None and len(row_weights) != len(row):
                 raise ValueError(
                     f"row {number} has {counted(len(row), 'label')} and {counted(len(row_weights), 'weight')}"

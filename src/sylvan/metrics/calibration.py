@@ -10,10 +10,11 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from sylvan.arrays import validate
+from sylvan.arrays.canonical import pair_keys
 from sylvan.arrays.topk import TopK
 from sylvan.errors import DataError
 from sylvan.metrics.evaluator import At, ks
-from sylvan.metrics.tallies import as_top, check_answers, check_truth, hits, is_inferred, pair_keys
+from sylvan.metrics.tallies import as_top, check_answers, check_truth, hits, is_inferred
 from sylvan.params.fields import Choice, Range, check_value
 
 Binning = Literal["width", "mass"]

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from sylvan.errors import DataError
+from sylvan.lazy import need_extra
 
 # Told apart by people who see few colours, on paper too (Okabe and Ito's palette).
 BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#767676"
@@ -17,10 +18,7 @@ FORMATS = ".png, .svg or .pdf"  # in words
 
 def need_matplotlib(reason: str = "Figures need") -> None:
     """Refuse to draw without matplotlib."""
-    try:
-        import matplotlib  # noqa: F401
-    except ImportError as error:
-        raise DataError(f'{reason} matplotlib: pip install "sylvan[plot]".') from error
+    need_extra(f"{reason} matplotlib", "plot", "matplotlib", refusal=DataError)
 
 
 def can_draw(path: str) -> bool:

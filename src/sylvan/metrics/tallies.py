@@ -14,6 +14,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from sylvan.arrays import validate
+from sylvan.arrays.canonical import pair_keys
 from sylvan.arrays.topk import TopK
 from sylvan.errors import DataError
 from sylvan.labels.targets import true_labels
@@ -191,13 +192,6 @@ def as_top(answers: TopK | sp.csr_matrix, width: int) -> TopK:
     keys = rows * n_labels + labels[rows, places]
     scores[rows, places] = answers.data[np.searchsorted(pair_keys(answers, n_labels), keys)]
     return TopK(labels.astype(np.int32), scores)
-
-
-def pair_keys(matrix: Any, width: Any) -> npt.NDArray[np.int64]:
-    """A number for each stored entry: that of its row times ``width``, and its label."""
-    rows = np.repeat(np.arange(matrix.shape[0], dtype=np.int64), np.diff(matrix.indptr))
-    keys: npt.NDArray[np.int64] = rows * np.int64(width) + matrix.indices
-    return keys
 
 
 def hits(top: TopK, labels: validate.Csr) -> npt.NDArray[np.bool_]:

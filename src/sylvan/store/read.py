@@ -17,7 +17,7 @@ import sys
 import tempfile
 import weakref
 import zlib
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from io import BufferedReader
@@ -30,7 +30,7 @@ import numpy.typing as npt
 from sylvan import kernels
 from sylvan.arrays.canonical import Csr
 from sylvan.errors import MemoryLimitError, ModelError, ParameterError
-from sylvan.params.fields import Number
+from sylvan.params.fields import Choice, Constraint, Flag, Number
 from sylvan.store import manifest
 from sylvan.store.npy import ALIGNMENT, DTYPES, HeaderError, parse_header
 from sylvan.store.state import JSON, Entry, State, folder_path
@@ -136,40 +136,35 @@ def need_finite(state: State, name: str) -> npt.NDArray[Any]:
     return array
 
 
-def _value(state: State, key: str, wanted: str, fits: Callable[[Any], bool]) -> Any:
+def _value(state: State, key: str, allowed: Constraint) -> Any:
     """The value ``key`` of ``meta`` (or else of ``params``)."""
     values = state.meta if key in state.meta else state.params
     if key not in values:
         _refuse(state, f"the {state.kind} needs a value {key!r}")
-    if not fits(values[key]):
-        _refuse(state, f"{key!r} of the {state.kind} must be {wanted}. Got {manifest.shortened(values[key])} instead")
+    if not allowed.accepts(values[key]):
+        words, got = allowed.describe(), manifest.shortened(values[key])
+        _refuse(state, f"{key!r} of the {state.kind} must be {words}. Got {got} instead")
     return values[key]
 
 
 def need_int(state: State, key: str, low: int | None = None, high: int | None = None) -> int:
     """The int ``key`` of ``meta`` (or else of ``params``) in [``low``, ``high``]."""
-    wanted = Number(int, low, high)
-    return int(_value(state, key, wanted.describe(), wanted.accepts))
+    return int(_value(state, key, Number(int, low, high)))
 
 
-def need_float(state: State, key: str, low: float = -math.inf, high: float = math.inf) -> float:
+def need_float(state: State, key: str, low: float | None = None, high: float | None = None) -> float:
     """The finite number ``key`` of ``meta`` (or else of ``params``) in [``low``, ``high``]."""
-
-    def fits(value: Any) -> bool:
-        return isinstance(value, (int, float)) and not isinstance(value, bool) and low <= value <= high
-
-    return float(_value(state, key, f"a number in [{low}, {high}]", fits))
+    return float(_value(state, key, Number(float, low, high)))
 
 
 def need_bool(state: State, key: str) -> bool:
     """The truth value ``key`` of ``meta`` (or else of ``params``)."""
-    return bool(_value(state, key, "true or false", lambda value: isinstance(value, bool)))
+    return bool(_value(state, key, Flag()))
 
 
 def need_choice(state: State, key: str, options: Collection[_Word]) -> _Word:
     """The string ``key`` of ``meta`` (or else of ``params``), one of ``options``."""
-    wanted = f"one of {', '.join(map(repr, options))}"
-    return cast("_Word", _value(state, key, wanted, lambda value: isinstance(value, str) and value in options))
+    return cast("_Word", _value(state, key, Choice(options)))
 
 
 def need_params(state: State, names: Collection[str]) -> dict[str, JSON]:

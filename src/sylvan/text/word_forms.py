@@ -47,7 +47,7 @@ class WordForms:
         # library: its name and release; ask: what it says of a word; by_case: whether words are to be given as they are
         # written, as "Haus" and "haus" are forms of different words
         self.library, self._ask, self._lowercase, self.by_case = library, ask, lowercase, by_case
-        self._known: dict[bytes, bytes] = {}
+        self._form = lru_cache(_MOST_KNOWN)(self._form_of)
         self._lock = threading.Lock()  # a stemmer's state is that of the word that it is at
 
     def agrees(self, library: str) -> bool:
@@ -72,20 +72,10 @@ class WordForms:
         return kernels.TfidfForms(data, offsets, kernels.tfidf_slots(data, offsets), form_data, form_offsets)
 
     def _forms_of(self, words: Sequence[bytes]) -> list[bytes]:
-        forms_known = self._known
-        new = [word for word in words if word not in forms_known]
-        if new:
-            forms = self._asked(new)
-            if len(forms_known) + len(new) > _MOST_KNOWN:
-                forms_known = self._known = dict(zip(words, map(forms_known.get, words), strict=True))  # type: ignore[arg-type]
-            forms_known.update(zip(new, forms, strict=True))
-        return [forms_known[word] for word in words]
-
-    def _asked(self, words: Sequence[bytes]) -> list[bytes]:
         with self._lock:
             return [self._form(word) for word in words]
 
-    def _form(self, word: bytes) -> bytes:
+    def _form_of(self, word: bytes) -> bytes:
         """One word: never empty, and without the spaces that part the words of a phrase."""
         try:
             form = self._ask(word.decode())

@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sylvan.arrays.canonical import Csr, take_rows
+from sylvan.arrays.canonical import Csr, pair_keys, take_rows
 from sylvan.arrays.topk import TopK, resized
 from sylvan.errors import ParameterError
 from sylvan.metrics import propensities_of_counts, tallies
-from sylvan.metrics.tallies import blocks, hits, pair_keys
+from sylvan.metrics.tallies import blocks, hits
 from sylvan.models.base import CANDIDATES, Estimator
 from sylvan.models.compress import has_weights
 from sylvan.models.xr.xr_linear import XRLinear

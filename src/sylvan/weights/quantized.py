@@ -20,7 +20,6 @@ ENTRY_PADDING = 8  # bytes: an entry is read as part of a 64-bit number
 REFINED = 0.04  # of a cluster's weights get another entry, those that their code is farthest from
 PASSES = 2  # at most so many entries more a weight
 ROUNDS = 10  # of k-means
-WIDEST = 1e-5  # magnitudes below this part of the largest share the codebook's least
 
 
 def make_codebook(least: float, largest: float) -> Float32:
@@ -125,7 +124,7 @@ def _means(values: Float64, n_means: int) -> Float64:
     if len(distinct) <= n_means:
         return distinct
     sums = np.concatenate(([0.0], np.cumsum(values)))
-    first = max(values[0], values[-1] * WIDEST)
+    first = max(values[0], values[-1] * LEAST_RATIO)
     means: Float64 = first * (values[-1] / first) ** (np.arange(n_means) / (n_means - 1))
     for _ in range(ROUNDS):
         ends = np.concatenate(([0], np.searchsorted(values, (means[1:] + means[:-1]) / 2), [len(values)]))

@@ -97,13 +97,13 @@ def test_several_labels_of_one_language_are_other_names(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "why"),
     [
-        ("[1]", r"line 2: must be an object with a string called 'uri'"),
+        ("[1]", r"line 2: must be a JSON object. Got '\[1\]'"),
         ('{"uri": 3}', r"line 2: must be an object with a string called 'uri'"),
         ('{"uri": " "}', "line 2: the cell of the URI is empty"),
         ('{"uri": "u:0"}', "line 2: the URI 'u:0' stands there twice"),
         ('{"uri": "u:1", "alternative": [3]}', "line 2: 'alternative' must be a string or a list of strings"),
         ('{"uri": "u:1", "broader": {"a": 1}}', "line 2: 'broader' must be a string or a list of strings"),
-        ("{", "line 2: not a line of JSON"),
+        ("{", "line 2: not JSON"),
     ],
 )
 def test_the_first_line_at_fault_is_named(tmp_path: Path, line: str, why: str) -> None:

@@ -328,7 +328,7 @@ def test_parquet_faults(tmp_path):
 
     reads({"t": ["x"]}, "there is no column 'text'. Its columns are: t")
     reads({"text": [1], "labels": [["a"]]}, "row 0: the column 'text' must hold strings. Got 1 instead")
-    reads({"text": ["a"], "labels": [[0.5]]}, "row 0: the column 'labels' must hold strings or ints. Got 0.5")
+    reads({"text": ["a"], "labels": [[0.5]]}, "row 0: a label must be a string or an int. Got 0.5")
     reads({"text": ["a"], "labels": [["x"]], "weights": [[-1.0]]}, "row 0: a label's weight must be a finite number")
     reads({"text": ["a"], "labels": [["x"]], "weights": [[]]}, "row 0: there must be a weight for each of the 1 label")
     reads({"text": pa.array([], pa.string()), "labels": pa.array([], pa.string())}, "the file holds no rows")

@@ -5,20 +5,21 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
 from sylvan.arrays import validate
-from sylvan.arrays.canonical import MAX_COLUMNS, Csr
+from sylvan.arrays.canonical import Csr
+from sylvan.arrays.frames import TEXT_TYPES
 from sylvan.data.formats.format import Format, Layout, Records
-from sylvan.data.formats.jsonl import read_records
+from sylvan.data.formats.jsonl import labels_and_weights, read_records
 from sylvan.data.label_cells import AUTO, LabelCells
-from sylvan.data.other_fields import RecordColumns, arrow_column
+from sylvan.data.other_fields import RecordColumns, arrow_column, with_others
 from sylvan.data.streams import PathLike, open_read, open_write, shown
 from sylvan.data.text_rows import (
     Label,
@@ -26,15 +27,14 @@ from sylvan.data.text_rows import (
     TextData,
     complete_rows,
     field_names,
-    in_blocks,
     one_kind,
     paired,
     quoted,
     refuse_repeated,
-    sound_weight,
     unexpected,
 )
 from sylvan.errors import DataError
+from sylvan.lazy import need_extra
 from sylvan.parallel import progress
 from sylvan.params.wording import counted
 
@@ -42,33 +42,8 @@ _INDICES, _VALUES = "indices", "values"
 _USUAL = Layout()
 
 
-class FeatureRows(NamedTuple):
-    """Rows of features as a file has them, and their labels."""
-
-    indptr: npt.NDArray[np.int64]  # shape (n + 1,)
-    indices: npt.NDArray[np.int64]
-    values: npt.NDArray[np.float32]
-    labels: list[list[Any]]
-    name: str  # the file's, for errors
-
-    @property
-    def n_features(self) -> int:
-        """The largest index and one."""
-        return int(self.indices.max(initial=-1)) + 1
-
-    def matrix(self, n_features: int) -> Csr:
-        """The features as a matrix with so many columns."""
-        wrong = (self.indices < 0) | (self.indices >= min(n_features, MAX_COLUMNS))
-        if wrong.any():
-            row = int(np.searchsorted(self.indptr, int(wrong.argmax()), "right")) - 1
-            raise DataError(f"{self.name}, row {row}: {_INDICES!r} must be in [0, {n_features - 1}].")
-        size = len(self.indptr) - 1, n_features
-        csr = sp.csr_matrix((self.values, self.indices.astype(np.int32), self.indptr), shape=size)
-        return validate.features(csr, name=self.name)
-
-
-def read_feature_columns(path: PathLike, labels_field: str = "labels") -> FeatureRows:
-    """Read features and labels; needs pyarrow."""
+def read_feature_columns(path: PathLike, labels_field: str = "labels") -> tuple[Csr, list[list[Any]]]:
+    """Features, with columns up to the largest that is named, and labels; needs pyarrow."""
     with open_parquet(path) as (name, file):
         columns = file.schema_arrow.names
         refuse_repeated(name, columns)
@@ -86,9 +61,9 @@ def read_feature_columns(path: PathLike, labels_field: str = "labels") -> Featur
     labels = [[] if row is None else row for row in table[labels_field].to_pylist()]
     if not all(isinstance(row, list) for row in labels):
         raise DataError(f"{name}: the column {labels_field!r} must hold lists of strings or of ints.")
-    return FeatureRows(
-        np.append(0, np.cumsum(lengths)), indices.astype(np.int64), values.astype(np.float32), labels, name
-    )
+    entries = values.astype(np.float32), indices.astype(np.int64), np.append(0, np.cumsum(lengths))
+    features = sp.csr_matrix(entries, shape=(len(lengths), int(indices.max(initial=-1)) + 1))
+    return validate.features(features, name=name), labels
 
 
 def stream_features(path: str, columns: Sequence[str], n_features: int, rows: int) -> Iterator[Any]:
@@ -173,8 +148,7 @@ def _flat(column: Any, name: str, field: str, integers: bool = False) -> tuple[n
 
 PARQUET_ENDINGS = (".parquet", ".pq")  # how a file's name ends that is written as Parquet
 _GROUP = 4096  # rows of a row group
-_TEXTS = ("string", "large_string", "string_view")  # types of columns of text
-_WAITING = 16  # groups, until which the type of the labels should be known
+_WAITING = 16 * _GROUP  # rows, until which the type of the labels should be known
 
 
 def columns_of(
@@ -207,36 +181,27 @@ def records_as_rows(
                 if record[field] is not None and not isinstance(record[field], str):
                     raise unexpected(place, f"the column {field!r} must hold strings", quoted(record[field]))
             text = layout.separator.join(filter(None, (record[field] for field in texts)))
-            row = [] if labels is None else _labels(place, record[labels], labels, cells, weights is None)
+            value = None if labels is None else record[labels]
+            value = [] if value is None else list(value) if isinstance(value, tuple) else value
+            weighted = weights is not None and record[weights] is not None
+            if weighted:
+                value = _pairs(place, cells.split(place, value) if isinstance(value, str) else value, record[weights])
+            row, row_weights = labels_and_weights(place, value, cells, weighted)
             cells.need_one_kind(place, row)
             if taken is not None:
                 taken.append(record)
-            yield text, *_weighted(place, row, None if weights is None else record[weights], cells)
+            yield text, row, row_weights
             bar.update(1)
 
 
-def _labels(place: str, value: Any, field: str, cells: LabelCells, splits: bool) -> list[Any]:
-    if isinstance(value, str):
-        return cells.split(place, value)
-    listed = [] if value is None else list(value) if isinstance(value, list | tuple) else [value]
-    for label in listed:
-        if isinstance(label, bool) or not isinstance(label, str | int):
-            raise DataError(f"{place}: the column {field!r} must hold strings or ints. Got {quoted(label)} instead.")
-    return cells.list_of(place, listed) if splits else listed
-
-
-def _weighted(place: str, row: list[Any], weights: Any, cells: LabelCells) -> tuple[list[Any], list[float] | None]:
-    if weights is None:
-        return list(dict.fromkeys(row)), None
-    if not isinstance(weights, list) or len(weights) != len(row):
+def _pairs(place: str, labels: Any, weights: Any) -> list[list[Any]]:
+    """A row's labels with their weights, which stand in a column of their own."""
+    labels = labels if isinstance(labels, list) else [labels]
+    if not isinstance(weights, list) or len(weights) != len(labels):
         raise DataError(
-            f"{place}: there must be a weight for each of the {counted(len(row), 'label')}. Got {quoted(weights)}."
+            f"{place}: there must be a weight for each of the {counted(len(labels), 'label')}. Got {quoted(weights)}."
         )
-    summed: dict[Any, float] = {}
-    for label, weight in zip(row, weights, strict=True):
-        for name in cells.named([label]):
-            summed[name] = summed.get(name, 0.0) + sound_weight(place, weight)
-    return list(summed), list(summed.values())
+    return list(map(list, zip(labels, weights, strict=True)))
 
 
 def read_parquet(
@@ -297,13 +262,8 @@ def stream_parquet(
 
 def need_pyarrow() -> Any:
     """pyarrow, or how to get it."""
-    try:
-        import pyarrow
-    except ImportError as error:
-        raise DataError(
-            'Parquet needs pyarrow: pip install "sylvan[parquet]", or use another format, such as JSON lines.'
-        ) from error
-    return pyarrow
+    needs = "Parquet needs pyarrow, and other formats, such as JSON lines, don't"
+    return need_extra(needs, "parquet", "pyarrow", refusal=DataError)
 
 
 @contextmanager
@@ -377,13 +337,8 @@ def _dataset_rows(dataset: Any, layout: Layout, taken: Records | None = None) ->
     name = "the dataset"
     if isinstance(dataset, str | os.PathLike):
         name = os.fspath(dataset)
-        try:
-            import datasets
-        except ImportError as error:
-            raise DataError(
-                f'{name}: reading a saved dataset needs datasets: pip install "sylvan[datasets]", or write it as '
-                "Parquet."
-            ) from error
+        needs = f"{name}: a saved dataset needs datasets, and Parquet doesn't"
+        datasets = need_extra(needs, "datasets", "datasets", refusal=DataError)
         try:
             dataset = datasets.load_from_disk(name)
         except Exception as error:  # of many kinds, by what is missing or damaged
@@ -437,73 +392,75 @@ def write_parquet(
     pa = need_pyarrow()
     if os.fspath(path).endswith((".gz", ".xz")):
         raise DataError(f"{shown(path)}: Parquet packs its columns itself: name it without .gz or .xz.")
-    fields = text_field, None if labels is None else labels_field, None if weights is None else "weights"
-    records = None if others is None else iter(others)
+    rows = with_others(paired(texts, labels, weights), others)
+    waiting: list[tuple[Row, Mapping[str, Any]]] = []  # until a label tells its type, which is the whole file's
+    kind: type | None = None
     with open_write(path) as stream, progress("writing", None, "row") as bar:
-        groups = _Groups(pa, stream, fields)
+        tables = ParquetTables(stream, others_first=False)
+
+        def write() -> None:
+            columns: dict[str, Any] = {text_field: ([row[0] for row, _ in waiting], pa.string())}
+            if labels is not None:
+                of_label = pa.int64() if kind is int else pa.string()
+                columns[labels_field] = [row[1] for row, _ in waiting], pa.list_(of_label)
+            if weights is not None:
+                columns["weights"] = [row[2] for row, _ in waiting], pa.list_(pa.float64())
+            tables.write(columns, [other for _, other in waiting])
+            waiting.clear()
+
         try:
-            for block in in_blocks(paired(texts, labels, weights), _GROUP):
-                groups.add(block, [] if records is None else list(islice(records, len(block.texts))))
-                bar.update(len(block.texts))
-            groups.write()
-        except (pa.ArrowException, UnicodeEncodeError, OverflowError) as error:
-            raise DataError(f"The rows can't be written as Parquet ({error}).") from error
-        finally:
-            groups.close()
+            while block := list(islice(rows, _GROUP)):
+                kind = one_kind("The labels", (label for (_, row, _), _ in block for label in row), kind)
+                waiting += block
+                bar.update(len(block))
+                if kind is not None or labels is None or len(waiting) >= _WAITING:
+                    write()
+            if waiting or not tables.begun:
+                write()
+            tables.close(complete=True)
+        except BaseException:
+            tables.close(complete=False)
+            raise
 
 
-class _Groups:
-    """Row groups on their way out; the first ones wait until a label tells its type, which is the whole file's."""
+class ParquetTables:
+    """Tables on their way out, one below the other, with other fields of their rows; the first says which columns there
+    are, and of which types."""
 
-    def __init__(self, pa: Any, stream: Any, fields: tuple[str, str | None, str | None]) -> None:
-        self._pa, self._stream, self._fields = pa, stream, fields
-        self._kind: type | None = None
-        self._waiting: list[tuple[TextData, list[Mapping[str, Any]]]] = []
-        self._columns = RecordColumns()
+    def __init__(self, stream: Any, others_first: bool) -> None:
+        self._pa, self._stream, self._others_first = need_pyarrow(), stream, others_first
+        self._fields = RecordColumns()
         self._writer: Any = None
 
-    def add(self, block: TextData, records: list[Mapping[str, Any]]) -> None:
-        """Some rows and their other fields."""
-        self._kind = one_kind("The labels", (label for row in block.labels for label in row), self._kind)
-        self._columns.take(records)
-        self._waiting.append((block, records))
-        if self._kind is not None or self._fields[1] is None or len(self._waiting) == _WAITING:
-            self.write()
+    @property
+    def begun(self) -> bool:
+        """Whether there was a table."""
+        return self._writer is not None
 
-    def write(self) -> None:
-        """What has waited."""
-        if self._writer is None:
-            from pyarrow import parquet
-
-            self._writer = parquet.ParquetWriter(self._stream, self._schema())
-        schema = self._writer.schema
-        for block, records in self._waiting:
-            rows: tuple[Any, ...] = (block.texts, block.labels, block.weights or [None] * len(block.texts))
-            by_name = {name: column for name, column in zip(self._fields, rows, strict=True) if name is not None}
-            columns = [
-                self._pa.array(by_name[field.name], field.type)
-                if field.name in by_name
-                else arrow_column(self._pa, [record.get(field.name) for record in records], field.type)
-                for field in schema
-            ]
-            self._writer.write_table(self._pa.table(columns, schema=schema))
-        self._waiting.clear()
-
-    def close(self) -> None:
-        """Write the end of the file, where that is possible."""
-        if self._writer is not None:
-            with suppress(Exception):
-                self._writer.close()
-
-    def _schema(self) -> Any:
+    def write(self, columns: Mapping[str, tuple[Any, Any]], records: Sequence[Mapping[str, Any]]) -> None:
+        """Some rows: values and type of each column, and other fields."""
         pa = self._pa
-        types = pa.string(), pa.list_(pa.int64() if self._kind is int else pa.string()), pa.list_(pa.float64())
-        schema = [pa.field(name, type_) for name, type_ in zip(self._fields, types, strict=True) if name is not None]
-        for name in self._columns.names or ():
-            if name not in self._fields:
-                values = [record.get(name) for _, records in self._waiting for record in records]
-                schema.append(pa.field(name, arrow_column(pa, values).type))
-        return pa.schema(schema)
+        types = {} if self._writer is None else {field.name: field.type for field in self._writer.schema}
+        try:
+            arrays = {name: pa.array(values, types.get(name, kind)) for name, (values, kind) in columns.items()}
+            others = {
+                name: arrow_column(pa, [record.get(name) for record in records], types.get(name))
+                for name in self._fields.take(records) if name not in columns
+            }  # fmt: skip
+            table = pa.table({**others, **arrays} if self._others_first else {**arrays, **others})
+            if self._writer is None:
+                from pyarrow import parquet
+
+                self._writer = parquet.ParquetWriter(self._stream, table.schema)
+            self._writer.write_table(table, _GROUP)
+        except (pa.ArrowException, UnicodeEncodeError, OverflowError) as error:
+            raise DataError(f"The rows can't be written as Parquet ({error}).") from error
+
+    def close(self, complete: bool) -> None:
+        """Write the end of the file; of one that is given up, so that it isn't written to later."""
+        if self._writer is not None:
+            with nullcontext() if complete else suppress(Exception):
+                self._writer.close()
 
 
 def _fields_of_parquet(path: str, layout: Layout, texts: bool) -> list[str]:
@@ -511,7 +468,7 @@ def _fields_of_parquet(path: str, layout: Layout, texts: bool) -> list[str]:
         from pyarrow import parquet
 
         if path != "-":
-            return [field.name for field in parquet.read_schema(path) if not texts or str(field.type) in _TEXTS]
+            return [field.name for field in parquet.read_schema(path) if not texts or str(field.type) in TEXT_TYPES]
     return []
 
 
@@ -519,7 +476,7 @@ def _fields_of_dataset(path: str, layout: Layout, texts: bool) -> list[str]:
     with suppress(OSError, ValueError, AttributeError):
         with open(os.path.join(path, "dataset_info.json"), encoding="utf-8") as file:
             features = json.load(file)["features"]
-        return [name for name, feature in features.items() if not texts or feature.get("dtype") in _TEXTS]
+        return [name for name, feature in features.items() if not texts or feature.get("dtype") in TEXT_TYPES]
     return []
 
 

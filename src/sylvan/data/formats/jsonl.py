@@ -127,7 +127,7 @@ def jsonl_rows(path: PathLike, layout: Layout, records: Records | None = None) -
     fields = field_names(layout.text_fields)
     with open_read(path) as stream:
         cells = LabelCells(stream.name, layout.label_separator)
-        for place, record in cells.watched(complete_rows(_objects(stream), stream.name, "objects")):
+        for place, record in cells.watched(complete_rows(objects(stream), stream.name, "objects")):
             text = layout.separator.join(filter(None, (_text(place, record, name) for name in fields)))
             row, row_weights = _labels(place, record, layout.labels_field, layout.require_labels, cells)
             cells.need_one_kind(place, row)
@@ -154,7 +154,7 @@ def read_records(path: PathLike) -> Iterator[dict[str, Any]]:
     [{'id': 1}, {'id': 2}]
     """
     with open_read(path) as stream:
-        yield from (record for _, record in _objects(stream))
+        yield from (record for _, record in objects(stream))
 
 
 def write_jsonl(
@@ -221,7 +221,7 @@ def write_records(path: PathLike, records: Iterable[Mapping[str, Any]]) -> None:
             bar.update(1)
 
 
-def _objects(stream: InputStream) -> Iterator[tuple[str, dict[str, Any]]]:
+def objects(stream: InputStream) -> Iterator[tuple[str, dict[str, Any]]]:
     """Every object of a file, or of the one array that it is, with "file, line n" for messages."""
     lines = text_lines(stream)
     begun = False
@@ -286,7 +286,7 @@ def _text(place: str, record: dict[str, Any], name: str) -> str:
 def _labels(
     place: str, record: dict[str, Any], name: str | None, required: bool, cells: LabelCells
 ) -> tuple[list[Label], list[float] | None]:
-    """A row's labels without repetition, and their weights if any has one (repeated ones summed)."""
+    """What :func:`labels_and_weights` makes of a record's field."""
     if name == "labels" and name not in record:
         name = next((other for other in ("label", "subjects") if other in record), name)
     value = None if name is None else record.get(name)
@@ -294,8 +294,16 @@ def _labels(
         if required and name is not None:
             raise _missing(place, record, name, "labels", "labels_field (--labels-field)")
         return [], None
-    weighted = isinstance(value, dict)
-    pairs: Iterable[Any] = map(list, value.items()) if weighted else [value]
+    return labels_and_weights(place, value, cells)
+
+
+def labels_and_weights(
+    place: str, value: Any, cells: LabelCells, weighted: bool = False
+) -> tuple[list[Label], list[float] | None]:
+    """A row's labels without repetition, and their weights if any has one (repeated ones summed)."""
+    pairs: Iterable[Any] = [value]
+    if isinstance(value, dict):
+        pairs, weighted = map(list, value.items()), True
     if isinstance(value, list | str):
         pairs = cells.list_of(place, value) if isinstance(value, list) else cells.split(place, value)
     results: dict[Label, float] = {}

@@ -5,15 +5,15 @@ from __future__ import annotations
 import abc
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
 from sylvan.arrays.topk import TopK
-from sylvan.data.formats.columnar import PARQUET_ENDINGS, need_pyarrow
+from sylvan.data.formats.columnar import PARQUET_ENDINGS, ParquetTables, need_pyarrow
 from sylvan.data.formats.tables import cell_line
-from sylvan.data.other_fields import RecordColumns, arrow_column, cell_of
+from sylvan.data.other_fields import RecordColumns, cell_of
 from sylvan.data.streams import check_ending, open_write, unpacked_name
 from sylvan.data.text_rows import encoded
 from sylvan.errors import DataError
@@ -110,45 +110,26 @@ class _Columns(Writer):
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
-        self._pa, self._fields = need_pyarrow(), RecordColumns()
-        self._writer: Any = None
+        self._tables = ParquetTables(self._stream, others_first=True)
 
     def write(self, top: TopK, names: Sequence[Sequence[str]] | None, records: Records | None = None) -> None:
-        pa = self._pa
+        pa = need_pyarrow()
         lengths = np.count_nonzero(top.labels >= 0, axis=1).tolist()
         rows = top.labels.tolist() if names is None else names
         labels: list[list[Any]] = [list(row[:n]) for row, n in zip(rows, lengths, strict=True)]
         scores = [row[:n] for row, n in zip(top.scores, lengths, strict=True)]
-        kind = pa.int32() if names is None else pa.string()
-        columns: dict[str, Any] = {"labels": (labels, kind), self._key: (scores, pa.float32())}
+        kind = pa.list_(pa.int32() if names is None else pa.string())
+        columns: dict[str, Any] = {"labels": (labels, kind), self._key: (scores, pa.list_(pa.float32()))}
         if self._label_of is not None:
             uris = [[str(name) for name in row] for row in labels]
-            columns["labels"] = [[self._label_of(uri) or uri for uri in row] for row in uris], pa.string()
-            columns["uris"] = uris, pa.string()
-        try:
-            arrays = {name: pa.array(rows, pa.list_(kind)) for name, (rows, kind) in columns.items()}
-            fields = self._fields.take(records or [])
-            types = {} if self._writer is None else {name: self._writer.schema.field(name).type for name in fields}
-            of_records = {
-                name: arrow_column(pa, [record.get(name) for record in records or []], types.get(name))
-                for name in fields
-            }
-            table = pa.table({**of_records, **arrays})
-            if self._writer is None:
-                from pyarrow import parquet
-
-                self._writer = parquet.ParquetWriter(self._stream, table.schema)
-            self._writer.write_table(table)
-        except (pa.ArrowException, UnicodeEncodeError) as error:
-            raise DataError(f"The rows can't be written as Parquet ({error}).") from error
+            columns["labels"] = [[self._label_of(uri) or uri for uri in row] for row in uris], pa.list_(pa.string())
+            columns["uris"] = uris, pa.list_(pa.string())
+        self._tables.write(columns, records or [])
 
     def close(self, complete: bool) -> None:
-        # One that is given up must not be written to later.
-        if self._writer is None and complete:
+        if complete and not self._tables.begun:
             self.write(TopK(np.empty((0, 0), np.int32), np.empty((0, 0), np.float32)), [])
-        if self._writer is not None:
-            with nullcontext() if complete else suppress(Exception):
-                self._writer.close()
+        self._tables.close(complete)
 
 
 class _Matrix(Writer):

@@ -14,6 +14,7 @@ from xml.parsers import expat
 
 from sylvan.data.text_rows import quoted
 from sylvan.errors import DataError, warn_data
+from sylvan.lazy import need_extra
 from sylvan.params.wording import counted
 
 RDF_FORMS: Mapping[str, str] = MappingProxyType({
@@ -29,10 +30,7 @@ _Texts = dict[str, dict[str, list[str]]]  # by URI and language
 
 def read_graph(content: bytes, form: str, name: str) -> Any:
     """The graph of a file."""
-    try:
-        import rdflib
-    except ImportError as error:
-        raise DataError(f'{name}: reading SKOS needs rdflib: pip install "sylvan[rdf]", or give a TSV.') from error
+    rdflib = need_extra(f"{name}: SKOS needs rdflib, and a TSV doesn't", "rdf", "rdflib", refusal=DataError)
     if form == "xml":
         content = _UTF_16_DECLARED.sub(rb"\1", content)
         _refuse_entities(content, name)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 import os
 import re
 from collections import Counter
@@ -11,11 +10,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, repeat
 from typing import Any
 
-from sylvan.data.formats.jsonl import read_records
+from sylvan.data.formats.jsonl import objects, read_records
 from sylvan.data.formats.rdf import RDF_FORMS, read_skos
 from sylvan.data.label_terms import LabelTerms
-from sylvan.data.streams import PathLike, open_read, open_write, shown
-from sylvan.data.text_rows import Row, complete_rows, encoded, quoted, text_lines, unexpected
+from sylvan.data.streams import InputStream, PathLike, open_read, open_write, shown
+from sylvan.data.text_rows import Row, complete_rows, encoded, quoted, refuse_repeated, text_lines, unexpected
 from sylvan.errors import DataError, warn_data
 from sylvan.labels.vocabulary import bare_uri, label_name, looks_like_uri
 from sylvan.params.wording import are, counted
@@ -54,9 +53,7 @@ def _csv_rows(lines: list[tuple[str, str]], name: str) -> Iterator[_Row]:
     start = 1  # of the row
     try:
         header = _names(next(reader))
-        twice = next((column for column in header if column and header.count(column) > 1), None)
-        if twice is not None:
-            raise DataError(f"{name}, line 1: two columns are called {twice!r}.")
+        refuse_repeated(f"{name}, line 1", header)
         start = reader.line_num + 1
         for row in reader:
             if any(row[len(header) :]):
@@ -74,17 +71,11 @@ def _csv_rows(lines: list[tuple[str, str]], name: str) -> Iterator[_Row]:
         raise DataError(f"{name}, line {start}: not a row of CSV ({error}).") from error
 
 
-def _jsonl_rows(lines: Iterable[tuple[str, str]]) -> Iterator[_Row]:
+def _jsonl_rows(stream: InputStream) -> Iterator[_Row]:
     """The subjects of JSON lines."""
-    for place, line in lines:
-        if not line.strip():
-            continue
-        try:
-            record = json.loads(line)
-        except (json.JSONDecodeError, RecursionError) as error:
-            raise DataError(f"{place}: not a line of JSON ({error}).") from error
-        if not isinstance(record, dict) or not isinstance(record.get("uri"), str):
-            raise unexpected(place, "must be an object with a string called 'uri'", quoted(line))
+    for place, record in objects(stream):
+        if not isinstance(record.get("uri"), str):
+            raise unexpected(place, "must be an object with a string called 'uri'", quoted(record))
         values = {name: [value] if isinstance(value, str) else value for name, value in record.items()}
         for name, value in values.items():
             is_column = _COLUMN.fullmatch(name) or name in _RELATIONS
@@ -368,7 +359,7 @@ def read_subjects(path: PathLike) -> SubjectVocabulary:
         if suffix in RDF_FORMS:
             fields = read_skos(stream.read(), RDF_FORMS[suffix], stream.name)
         elif suffix == ".jsonl":
-            fields = _subjects(_jsonl_rows(text_lines(stream)))
+            fields = _subjects(_jsonl_rows(stream))
         else:
             lines = list(text_lines(stream))
             headed = suffix == ".csv" or (lines and header_separator(lines[0][1]) is not None)

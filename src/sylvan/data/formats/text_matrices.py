@@ -13,6 +13,7 @@ import scipy.sparse as sp
 
 from sylvan import kernels
 from sylvan.arrays import canonical, validate
+from sylvan.arrays.canonical import Csr
 from sylvan.data.streams import InputStream, PathLike, open_read, open_write
 from sylvan.data.text_rows import MAX_ID, quoted, text_lines, token, unexpected
 from sylvan.errors import DataError, ParameterError
@@ -92,10 +93,10 @@ class Rows:
         x_ids = _concatenated(self.features, np.int32)
         if shift:
             x_ids -= np.int32(shift)
-        x = _csr(_concatenated(self.values, np.float32), x_ids, x_offsets, n_features)
+        x = Csr(x_offsets, x_ids, _concatenated(self.values, np.float32), (n_rows, n_features))
         y_ids = _concatenated(self.labels, np.int32)
         relevances = _concatenated(self.label_weights, np.float32) if weighted else np.ones(len(y_ids), np.float32)
-        return x, _csr(relevances, y_ids, y_offsets, n_labels)
+        return x.to_scipy(), Csr(y_offsets, y_ids, relevances, (n_rows, n_labels)).to_scipy()
 
 
 def _offsets(counts: list[npt.NDArray[np.int64]], n_rows: int) -> npt.NDArray[np.int64]:
@@ -114,16 +115,6 @@ def _concatenated(pieces: list[npt.NDArray[_Scalar]], dtype: type[_Scalar]) -> n
         end += len(piece)
         pieces[i] = piece[:0].copy()
     return result
-
-
-def _csr(
-    data: npt.NDArray[np.float32], ids: npt.NDArray[np.int32], offsets: npt.NDArray[np.int64], n: int
-) -> sp.csr_matrix:
-    # Offsets and ids of one type are taken as they are; a mixture would be copied.
-    narrow = offsets.astype(np.int32) if len(ids) <= np.iinfo(np.int32).max else offsets
-    matrix = sp.csr_matrix((data, ids, narrow), shape=(len(offsets) - 1, n))
-    matrix.has_sorted_indices = matrix.has_canonical_format = True
-    return matrix
 
 
 def read_rows(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import os
 import re
@@ -179,8 +178,8 @@ def _looked(path: str, texts: bool, text_fields: str | Sequence[str], labels_fie
     if texts:
         rows, width = _texts(path, text_fields, labels_field).labels, 0
     else:
-        content = read_feature_columns(path, labels_field)
-        rows, width = content.labels, content.n_features
+        features, rows = read_feature_columns(path, labels_field)
+        width = features.shape[1]
     labels = {label for row in rows for label in row}
     try:
         Vocabulary.from_labels([labels])
@@ -196,8 +195,10 @@ def _write_from(
     """Read a file and write its part."""
     source = _source(path, settings)  # as it is before it is read
     if vectorizer is None:
-        content = read_feature_columns(path, labels_field)
-        features, rows, weights = content.matrix(n_features or 0), content.labels, None
+        (features, rows), weights = read_feature_columns(path, labels_field), None
+        if features.shape[1] > (n_features or 0):
+            raise DataError(f"{path}: 'indices' must be below {n_features or 0}. Got {features.shape[1] - 1} instead.")
+        features = features._replace(shape=(features.shape[0], n_features or 0))
     else:
         data = _texts(path, text_fields, labels_field)
         features, rows, weights = vectorizer.transform_rows(data.texts), data.labels, data.weights
@@ -376,10 +377,16 @@ def save_parts(folder: PathLike, X: Any, Y: Any = None, *, rows_per_part: int | 
     name = os.fspath(folder)
     if os.path.isdir(name) and _parts_among(os.listdir(name)):
         raise DataError(f"{name!r} holds parts already: choose another folder, or remove them.")
-    edges = _edges(features, rows_per_part)
-    paths = [os.path.join(name, part_name(number)) for number in range(len(edges) - 1)]
+    if rows_per_part is None:
+        ranges = features.ranges(_PART_VALUES)
+    elif isinstance(rows_per_part, (int, np.integer)) and rows_per_part >= 1:
+        ranges = split_ranges(features.shape[0], int(rows_per_part))
+    else:
+        raise DataError(f"The 'rows_per_part' parameter must be an int of at least 1. Got {rows_per_part!r} instead.")
+    ranges = ranges or [(0, 0)]
+    paths = [os.path.join(name, part_name(number)) for number in range(len(ranges))]
     make_folders(paths)
-    for path, (first, last) in zip(paths, itertools.pairwise(edges), strict=True):
+    for path, (first, last) in zip(paths, ranges, strict=True):
         write_part(path, features.between(first, last), None if labels is None else labels.between(first, last))
 
 
@@ -399,21 +406,6 @@ def write_part(path: str, features: Csr, labels: Csr | None) -> None:
     if labels is not None:
         save_csr(os.path.join(path, _LABELS), labels)
     save_csr(path, features)
-
-
-def _edges(features: Csr, rows_per_part: int | None) -> list[int]:
-    n_rows = features.shape[0]
-    if rows_per_part is not None:
-        if not isinstance(rows_per_part, (int, np.integer)) or rows_per_part < 1:
-            raise DataError(
-                f"The 'rows_per_part' parameter must be an int of at least 1. Got {rows_per_part!r} instead."
-            )
-        return [*range(0, n_rows, rows_per_part), n_rows] if n_rows else [0, 0]
-    if not features.nnz:
-        return [0, n_rows]
-    marks = np.arange(_PART_VALUES, features.nnz, _PART_VALUES)
-    edges: list[int] = np.unique(np.concatenate(([0], np.searchsorted(features.indptr, marks), [n_rows]))).tolist()
-    return edges
 
 
 def open_parts(folder: PathLike | Sequence[PathLike]) -> tuple[RowParts, Csr | None]:
