@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from child_processes import end, environment, exit_code, forked, python, run, start
+from kit.errors import raises
 from waiting import PATIENCE, alive, group_seconds, until, used_seconds
 
 TESTS = Path(__file__).parent
@@ -160,7 +161,7 @@ def test_forks_say_how_they_ended() -> None:
 def test_a_command_runs_in_a_session_of_its_own_and_to_its_end() -> None:
     done = python("-c", "import os, sys; print(os.getpid() == os.getsid(0), sys.stdin.read())", input="é\n", check=True)
     assert done.stdout == "True é\n\n" and done.stderr == ""
-    with pytest.raises(AssertionError, match="ended with 3: no"):
+    with raises(AssertionError, "ended", 3):
         python("-c", "import sys; print('no', file=sys.stderr); sys.exit(3)", check=True)
     with pytest.raises(subprocess.TimeoutExpired):
         python("-c", SLEEPS, timeout=AT_ONCE)

@@ -8,6 +8,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from kit.errors import raises
 
 from sylvan.arrays import validate
 from sylvan.errors import DataError, ParameterError, SylvanError
@@ -146,13 +147,13 @@ def test_nan_and_infinity_are_refused_with_their_row(bad: float, kind: type, dty
     dense = DENSE.astype(dtype)
     dense[2, 0] = bad
     axis = "column 0" if kind is sp.csc_matrix else "row 2"
-    with pytest.raises(DataError, match=rf"X holds NaN or infinity \(inf\) in {axis}"):
+    with raises(DataError, "X", "inf", axis):
         validate.features(kind(dense))
 
 
 @pytest.mark.parametrize("kind", [np.asarray, sp.csr_matrix])
 def test_values_beyond_float32_are_refused(kind: type) -> None:
-    with pytest.raises(DataError, match="too large for float32 in row 0"):
+    with raises(DataError, "float32", "row 0"):
         validate.features(kind(np.array([[1e300, 1.0]])))
 
 
@@ -223,60 +224,60 @@ def test_a_corrupt_matrix_is_a_sentence(kind: str, fault: str, dtype: type) -> N
     matrix = corrupt(f"{kind} {fault}")
     if fault != "two-dimensional data":
         matrix.data = matrix.data.astype(dtype)
-    with pytest.raises(DataError, match=r"X of shape \(3, 4\)"):
+    with raises(DataError, "X", "(3, 4)"):
         validate.features(matrix)
 
 
 def test_corrupt_coordinates_are_a_sentence() -> None:
     matrix = sp.coo_matrix(DENSE)
     matrix.coords[0][0] = 77
-    with pytest.raises(DataError, match="X"):
+    with raises(DataError, "X"):
         validate.features(matrix)
 
 
 @pytest.mark.parametrize(
     ("bad", "sentence"),
     [
-        ("some text", "X holds text"),
-        (["one", "two"], "X holds text"),
-        (np.array(["one"], object), "X holds text"),
-        (DENSE[0], "Reshape your data"),
-        (DENSE[None], "two dimensions"),
-        (np.float32(3), "two dimensions"),
+        ("some text", ("X", "text")),
+        (["one", "two"], ("X", "text")),
+        (np.array(["one"], object), ("X", "text")),
+        (DENSE[0], "(4,)"),
+        (DENSE[None], "dimensions"),
+        (np.float32(3), "dimensions"),
         (None, "X"),
-        ([[1.0], [1.0, 2.0]], "X is no array of numbers"),
-        (DENSE.astype(complex), "Complex data not supported"),
-        (sp.csr_matrix(DENSE.astype(complex)), "Complex data not supported"),
-        (np.array([["2020-01-01"]], "datetime64[D]"), "X must hold numbers"),
-        (np.array([[{}]], object), "X must hold numbers"),
+        ([[1.0], [1.0, 2.0]], ("X", "(2,)")),
+        (DENSE.astype(complex), "supported"),
+        (sp.csr_matrix(DENSE.astype(complex)), "supported"),
+        (np.array([["2020-01-01"]], "datetime64[D]"), ("X", "numbers")),
+        (np.array([[{}]], object), ("X", "numbers")),
         (np.ma.masked_array(DENSE, DENSE == 3), "masked"),
-        (sp.csr_array(np.array([1.0, 0.0])), "two dimensions"),
+        (sp.csr_array(np.array([1.0, 0.0])), "dimensions"),
     ],
     ids=lambda value: type(value).__name__ if not isinstance(value, str) else value[:12],
 )
-def test_what_is_no_matrix_is_a_sentence(bad: object, sentence: str) -> None:
-    with pytest.raises(DataError, match=sentence):
+def test_what_is_no_matrix_is_a_sentence(bad: object, sentence: object) -> None:
+    with raises(DataError, sentence):
         validate.features(bad)
 
 
 def test_another_number_of_features_is_refused_with_both_shapes() -> None:
-    with pytest.raises(DataError, match=r"got shape \(3, 4\), expected \(3, 7\)"):
+    with raises(DataError, "(3, 4)", "(3, 7)"):
         validate.features(DENSE, n_features=7)
 
 
 def test_no_rows_are_fine_for_ranking_and_refused_for_fitting() -> None:
     assert validate.features(DENSE[:0]).shape == (0, 4)
     assert validate.features(sp.csr_matrix((0, 4))).shape == (0, 4)
-    with pytest.raises(DataError, match=r"shape \(0, 4\)"):
+    with raises(DataError, "(0, 4)"):
         validate.features(DENSE[:0], min_rows=1)
-    with pytest.raises(DataError, match="0 feature"):
+    with raises(DataError, "feature", 0):
         validate.features(DENSE[:, :0], min_rows=1)
 
 
 def test_columns_up_to_the_limit() -> None:
     wide = sp.csr_matrix(([1.0], [2**31 - 2], [0, 1]), shape=(1, 2**31 - 1))
     assert validate.features(wide).indices.tolist() == [2**31 - 2]
-    with pytest.raises(DataError, match="no more than 2147483647 columns"):
+    with raises(DataError, 2147483647):
         validate.features(sp.csr_matrix((1, 2**31)))
 
 
@@ -286,7 +287,7 @@ def test_dense_blocks_are_joined(monkeypatch: pytest.MonkeyPatch) -> None:
     same(validate.features(dense), dense.astype(np.float32))
     dense = dense.astype(np.float64)
     dense[6, 1] = np.nan
-    with pytest.raises(DataError, match="row 6"):
+    with raises(DataError, "row 6"):
         validate.features(np.asfortranarray(dense))
 
 
@@ -338,7 +339,7 @@ def test_counts_are_ints(value: int) -> None:
 
 @pytest.mark.parametrize("value", [0, -1, 1.0, True, np.bool_(True), "3", None, 2**31, np.float64(2), np.array([1])])
 def test_other_counts_are_refused(value: object) -> None:
-    with pytest.raises(ParameterError, match=r"The 'k' parameter of rank must be an int in \[1, 2147483647\]"):
+    with raises(ParameterError, "'k'", "[1, 2147483647]"):
         validate.count(value, "k")
 
 
@@ -355,7 +356,7 @@ def test_a_row_with_nan_is_found_in_every_block(row: int, monkeypatch: pytest.Mo
     assert validate.dense_features(dense) is dense and validate.vectors(dense, name="base") is dense
     dense[row, 1] = np.nan
     assert validate.dense_features(dense) is None, "features() says what is wrong"
-    with pytest.raises(DataError, match=f"base holds NaN, infinity or a value .* in row {row}\\."):
+    with raises(DataError, "NaN", row):
         validate.vectors(dense, name="base")
 
 

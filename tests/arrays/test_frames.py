@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from kit.bits import bits
+from kit.errors import raises
 
 from sylvan.arrays import validate
 from sylvan.arrays.frames import is_frame, label_columns, labels_of, names_of, texts_of
@@ -92,27 +93,27 @@ def test_columns_of_several_types_are_one_matrix() -> None:
     decimals = pyarrow.table({**table, "d": pyarrow.array([Decimal("0.25"), None])})
     for frame in (pandas.DataFrame(table), pyarrow.table(table), pandas.DataFrame(table, dtype=object)):
         assert validate.features(frame).to_scipy().toarray().tolist() == [[1, 0.5, 1], [2, 2, 0]]
-    with pytest.raises(DataError, match=r"X holds NaN or infinity \(inf\) in row 1\."):
+    with raises(DataError, "X", "NaN", "inf", "row 1"):
         validate.features(decimals)
 
 
 @pytest.mark.parametrize("make", [pandas.DataFrame, pyarrow.table])
 def test_a_missing_number_is_refused_with_its_row(make: Any) -> None:
     for values in ([1, None, 3], [True, None, False], [1.5, None, 2.5]):
-        with pytest.raises(DataError, match="X holds NaN or infinity"):
+        with raises(DataError, "X", "NaN"):
             validate.features(make({"a": values, "b": [1.0, 2.0, 3.0]}))
 
 
 @pytest.mark.parametrize("make", [pandas.DataFrame, pyarrow.table])
 def test_columns_without_numbers_are_named(make: Any) -> None:
     frame = make({"size": [1.0, 2.0], "title": ["a", "b"], "tags": [["x"], []]})
-    with pytest.raises(DataError, match=r"X must hold numbers, but 'title' \(\w+\), 'tags' \([\w<>: ]+\) don't\."):
+    with raises(DataError, "X", "title", "tags"):
         validate.features(frame)
     categories = pandas.DataFrame({"size": [1.0, 2.0], "kind": pandas.Categorical(["a", "b"])})
-    with pytest.raises(DataError, match=r"but 'kind' \(category\) doesn't"):
+    with raises(DataError, "kind"):
         validate.features(categories)
     dates = pandas.DataFrame({"day": pandas.to_datetime(["2020-01-01"]), "z": [1j]})
-    with pytest.raises(DataError, match=r"'day' \(datetime64\[\w+\]\), 'z' \(complex128\) don't"):
+    with raises(DataError, "day", "datetime64", "'z'", "complex128"):
         validate.features(dates)
 
 
@@ -143,21 +144,21 @@ def test_texts_from_every_container(form: str) -> None:
 
 @pytest.mark.parametrize("form", TEXT_FRAMES)
 def test_a_missing_text_is_refused_with_its_row(form: str) -> None:
-    with pytest.raises(DataError, match=r"texts has no text in row 1: fill it"):
+    with raises(DataError, "row 1"):
         texts_of(TEXT_FRAMES[form](["whales", None]))
 
 
 @pytest.mark.parametrize("make", [pandas.DataFrame, pyarrow.table])
 def test_which_column_has_the_texts_must_be_clear(make: Any) -> None:
-    with pytest.raises(DataError, match=r"texts has 2 columns of strings, 'title' \(\w+\), 'text' \(\w+\): give that"):
+    with raises(DataError, 2, "title", "text"):
         texts_of(make({"title": ["a"], "n": [1], "text": ["b"]}))
-    with pytest.raises(DataError, match=r"no column of strings, but ('n' \(int64\), 'm' \(int64\)|numbers alone)\."):
+    with raises(DataError, "column"):
         texts_of(make({"n": [1], "m": [2]}))
     assert texts_of(make({"text": []})) == []
 
 
 def test_a_dict_has_no_texts_but_keys() -> None:
-    with pytest.raises(DataError, match=r"Got a dict instead, with 'title', 'text': give one of its values"):
+    with raises(DataError, "title", "text"):
         texts_of({"title": TEXTS, "text": TEXTS})
 
 
@@ -184,7 +185,7 @@ def test_one_class_a_row_in_a_column() -> None:
         for form in forms:
             assert list(labels_of(form)) == names
     assert labels_of(pandas.DataFrame({"class": ["b", "a"]})) == ["b", "a"]
-    with pytest.raises(DataError, match=r"Y has no label in row 1: only a column of lists"):
+    with raises(DataError, "Y", "row 1"):
         labels_of(pandas.Series(["a", None]))
 
 
@@ -202,17 +203,17 @@ def test_columns_that_are_numbered_give_no_names() -> None:
 
 
 def test_one_column_of_numbers_may_be_either() -> None:
-    with pytest.raises(DataError, match=r"Y has one column of numbers, 'class', .* Give Y\['class'\] for one"):
+    with raises(DataError, "Y", "'class'"):
         labels_of(pandas.DataFrame({"class": [0, 1]}))
     flags = pandas.DataFrame({"spam": [True, False]})
     assert label_columns(flags) == ["spam"] and labels_of(flags).tolist() == [[1], [0]]
 
 
 def test_labels_in_columns_of_both_kinds_are_refused() -> None:
-    with pytest.raises(DataError, match=r"Y has 2 columns, .* but 'name' \(\w+\) doesn't\."):
+    with raises(DataError, "Y", 2, "name"):
         labels_of(pandas.DataFrame({"name": ["a"], "n": [1]}))
     twice = pandas.DataFrame(np.eye(2), columns=["a", "a"])
-    with pytest.raises(DataError, match="Y has two columns called 'a'"):
+    with raises(DataError, "Y", "'a'"):
         label_columns(twice)
 
 
@@ -220,13 +221,13 @@ def test_labels_in_columns_of_both_kinds_are_refused() -> None:
 
 
 def test_tensors_that_are_no_arrays_are_refused() -> None:
-    with pytest.raises(DataError, match=r"X is a tensor that requires grad, .*: give X\.detach\(\)\."):
+    with raises(DataError, "X", "X.detach"):
         validate.features(torch.eye(2, requires_grad=True))
-    with pytest.raises(DataError, match=r"X is a Tensor of torch\.bfloat16 that NumPy can't read"):
+    with raises(DataError, "X", "torch.bfloat16", "NumPy"):
         validate.features(torch.eye(2, dtype=torch.bfloat16))
-    with pytest.raises(DataError, match=r"X is a Tensor of torch\.float32 that NumPy can't read"):
+    with raises(DataError, "X", "torch.float32", "NumPy"):
         validate.features(torch.eye(2).to_sparse())
-    with pytest.raises(DataError, match=r"X is no array of numbers"):
+    with raises(DataError, "X", "tensor.detach"):
         validate.features([torch.ones(2, requires_grad=True)])
 
 
@@ -245,11 +246,11 @@ class OnDevice:
 
 def test_another_device_is_refused() -> None:
     for kind, words in ((2, "CUDA"), (8, "Metal"), (99, "DLPack's number 99")):
-        with pytest.raises(DataError, match=f"X is on the device {words}, but must be on the CPU: copy it there first"):
+        with raises(DataError, "X", words, "CPU"):
             validate.features(OnDevice(kind))
-    with pytest.raises(DataError, match="Y is on the device CUDA"):
+    with raises(DataError, "Y", "CUDA"):
         validate.labels(OnDevice(2))
-    with pytest.raises(DataError, match=r"vectors is a Tensor of torch\.float32 that NumPy can't read"):
+    with raises(DataError, "torch.float32", "NumPy"):
         validate.vectors(torch.eye(2, device="meta"))
 
 
@@ -259,7 +260,7 @@ def test_labels_and_weights_from_tensors_and_columns() -> None:
         assert bits(validate.labels(form)) == bits(validate.labels(ids))
         weight = validate.sample_weight(form, 3)
         assert weight is not None and weight.tolist() == [2, 0, 1]
-    with pytest.raises(DataError, match="sample_weight must be finite"):
+    with raises(DataError, "sample_weight"):
         validate.sample_weight(pandas.Series([1.0, None, 2.0]), 3)
 
 
@@ -285,6 +286,6 @@ def test_frames_of_one_library_load_no_other() -> None:
 def test_without_pyarrow_a_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     frame = Streamed(pyarrow.table({"a": [1.0]}))
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(ImportError, match=r'A \S+ Streamed needs pyarrow\. .*pip install "sylvan\[frames\]"'):
+    with raises(ImportError, "sylvan[frames]"):
         validate.features(frame)
     assert validate.features(pandas.DataFrame({"a": [1.0]})).shape == (1, 1)

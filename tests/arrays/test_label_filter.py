@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from kit.errors import raises
 
 from sylvan.arrays.label_filter import LabelFilter
 from sylvan.errors import DataError
@@ -76,34 +76,31 @@ def test_nothing_given_is_no_filter_and_nothing_allowed_is_one() -> None:
     assert masks(None, []) == [[True] * 4] * 3
 
 
-FAULTS: list[tuple[Any, str]] = [
-    ([4], "allowed holds label 4, but label ids must be in [0, 3]."),
-    ([1, -1], "allowed holds label -1, but label ids must be in [0, 3]."),
-    (np.array([2**63], np.uint64), "allowed holds label 9223372036854775808, but label ids must be in [0, 3]."),
-    ([1.0], "allowed must hold label ids, ints in [0, 3]. Got [1.0] instead."),
-    ([None], "allowed must hold label ids, ints in [0, 3]. Got [None] instead."),
-    (["Baking"], "allowed holds the name 'Baking', but this model knows labels by their ids alone, 0 to 3."),
-    (3, "allowed must be label ids, such as [3, 7], or a mask of shape (3, 4). Got 3 instead."),
-    ("Baking", "allowed must be label ids, such as [3, 7], or a mask of shape (3, 4). Got 'Baking' instead."),
-    ({1: 2}, "allowed must be label ids, such as [3, 7], or a mask of shape (3, 4). Got {1: 2} instead."),
-    (np.zeros((1, 1, 1), int), "allowed must be label ids of shape (m,). Got shape (1, 1, 1) instead."),
-    (np.ones(3, bool), "allowed is a mask of 3 labels, but the model has 4."),
-    (MASK[:2], "allowed has shape (2, 4), but a mask for each row must have shape (3, 4)."),
-    (sp.csr_matrix(MASK[:, :3]), "allowed has shape (3, 3), but a mask for each row must have shape (3, 4)."),
-    ([[1], [2]], "allowed has shape (2, 4), but a mask for each row must have shape (3, 4)."),
-    ([[1], [2], [4]], "allowed names label 4 in row 2, but label ids must be below 4."),
-    ([[1], 2, [3]], "Row 1 of allowed must be a list of label ids, but is 2."),
-    (
-        MASK.astype(int),
-        "allowed is an array of int64 of shape (3, 4): a mask for each row must be an array of bool or a sparse ma",
-    ),
-    (sp.csr_matrix(np.full((3, 4), np.nan)), "NaN or infinity"),
+FAULTS: list[tuple[Any, object]] = [
+    ([4], ("label 4", "[0, 3]")),
+    ([1, -1], ("label -1", "[0, 3]")),
+    (np.array([2**63], np.uint64), ("label 9223372036854775808", "[0, 3]")),
+    ([1.0], ("[0, 3]", "[1.0]")),
+    ([None], ("[0, 3]", "[None]")),
+    (["Baking"], ("Baking", "ids", 3)),
+    (3, ("(3, 4)", 3)),
+    ("Baking", ("(3, 4)", "Baking")),
+    ({1: 2}, ("(3, 4)", {1: 2})),
+    (np.zeros((1, 1, 1), int), "(1, 1, 1)"),
+    (np.ones(3, bool), ("mask", 3, 4)),
+    (MASK[:2], ("(2, 4)", "(3, 4)")),
+    (sp.csr_matrix(MASK[:, :3]), ("(3, 3)", "(3, 4)")),
+    ([[1], [2]], ("(2, 4)", "(3, 4)")),
+    ([[1], [2], [4]], ("label 4", "row 2")),
+    ([[1], 2, [3]], ("Row 1", 2)),
+    (MASK.astype(int), ("int64", "(3, 4)", "mask")),
+    (sp.csr_matrix(np.full((3, 4), np.nan)), "NaN"),
 ]
 
 
-@pytest.mark.parametrize(("value", "sentence"), FAULTS)
-def test_faults_are_sentences(value: Any, sentence: str) -> None:
-    with pytest.raises(DataError, match=re.escape(sentence)):
+@pytest.mark.parametrize(("value", "values"), FAULTS)
+def test_faults_are_sentences(value: Any, values: object) -> None:
+    with raises(DataError, "allowed", values):
         LabelFilter.of(value, None, n_rows=3, n_labels=4)
-    with pytest.raises(DataError, match=re.escape(sentence.replace("allowed", "denied"))):
+    with raises(DataError, "denied", values):
         LabelFilter.of([0], value, n_rows=3, n_labels=4)

@@ -7,6 +7,7 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kit.errors import raises
 
 from sylvan.arrays import validate
 from sylvan.errors import DataError
@@ -70,52 +71,52 @@ def test_a_flag_named_twice_is_one_label() -> None:
 @pytest.mark.parametrize(
     ("Y", "sentence"),
     [
-        (None, "Y is None"),
-        ("abc", "Y must be a matrix, lists of label ids or one class id a row, but is a str"),
-        (3, "Y must be a matrix"),
-        ({0: 1}, "Y must be a matrix"),
-        ([["whales"], ["sea"]], "Y holds something other than a label id in row 0"),
-        ([[0], ["sea"]], "label id in row"),
-        (["whales", "sea"], "label id in row 0"),
-        (np.array(["whales", "sea"]), "label id in row 0"),
-        ([[0], 3], "Row 1 of Y must be a list of label ids, but is 3"),
-        ([[0], None], "Row 1 of Y must be a list of label ids, but is None"),
-        ([[0], [-1]], "Y holds .*-1.* in row 1"),
-        ([[0], [1.5]], "Y holds .*1.5.* in row 1"),
-        ([0, -1], "Y holds .*-1.* in row 1"),
-        ([0.0, np.nan], "Y holds .*nan.* in row 1"),
-        ([0.0, np.inf], "Y holds .*inf.* in row 1"),
-        ([[0], [2**31]], "Y holds .* in row 1"),
-        ([[0], [2**70]], "Y holds .* in row 1"),
-        ([[0], [[1, 2]]], "nested no deeper|label id in row 1"),
-        (np.zeros((2, 2, 2)), "one or two dimensions"),
-        (-DENSE, "Y holds a negative relevance in row 0"),
-        (sp.csr_matrix(np.array([[1, 0], [0, -2]])), "Y holds a negative relevance in row 1"),
-        (np.array([[np.nan]]), "Y holds NaN or infinity"),
-        (np.array([1j]), "Complex data not supported"),
+        (None, ("Y", "None")),
+        ("abc", ("Y", "str")),
+        (3, ("Y", "matrix")),
+        ({0: 1}, ("Y", "matrix")),
+        ([["whales"], ["sea"]], ("Y", "row 0", "label")),
+        ([[0], ["sea"]], "row 0"),
+        (["whales", "sea"], "row 0"),
+        (np.array(["whales", "sea"]), "row 0"),
+        ([[0], 3], (1, "Y", 3)),
+        ([[0], None], (1, "Y", "None")),
+        ([[0], [-1]], ("Y", -1, "row 1")),
+        ([[0], [1.5]], ("Y", "1.5", "row 1")),
+        ([0, -1], ("Y", -1, "row 1")),
+        ([0.0, np.nan], ("Y", "nan", "row 1")),
+        ([0.0, np.inf], ("Y", "inf", "row 1")),
+        ([[0], [2**31]], ("Y", "row 1")),
+        ([[0], [2**70]], ("Y", "row 1")),
+        ([[0], [[1, 2]]], "Y"),
+        (np.zeros((2, 2, 2)), "dimensions"),
+        (-DENSE, ("Y", "row 0", "negative")),
+        (sp.csr_matrix(np.array([[1, 0], [0, -2]])), ("Y", "row 1", "negative")),
+        (np.array([[np.nan]]), ("Y", "NaN")),
+        (np.array([1j]), "supported"),
     ],
 )
-def test_what_is_no_label_matrix_is_a_sentence(Y: object, sentence: str) -> None:
-    with pytest.raises(DataError, match=sentence):
+def test_what_is_no_label_matrix_is_a_sentence(Y: object, sentence: object) -> None:
+    with raises(DataError, sentence):
         validate.labels(Y)
 
 
 def test_sizes_are_held() -> None:
-    with pytest.raises(DataError, match=r"Y has shape \(3, 3\), but 4 rows are needed"):
+    with raises(DataError, "Y", "(3, 3)", 4):
         validate.labels(DENSE, n_rows=4)
-    with pytest.raises(DataError, match=r"Y has shape \(3, 3\), but 4 labels are needed"):
+    with raises(DataError, "Y", "(3, 3)", 4):
         validate.labels(DENSE, n_labels=4)
-    with pytest.raises(DataError, match="Y names label 7 in row 1, but label ids must be below 5"):
+    with raises(DataError, "Y", "label 7", "row 1", 5):
         validate.labels([[1], [7]], n_labels=5)
 
 
 def test_a_pair_must_have_the_same_rows_and_some_labels() -> None:
     X = np.ones((2, 4))
-    with pytest.raises(DataError, match=r"X has shape \(2, 4\) and Y has shape \(3, 3\)"):
+    with raises(DataError, "X", "(2, 4)", "Y", "(3, 3)"):
         validate.pair(X, DENSE)
-    with pytest.raises(DataError, match="no label to learn"):
+    with raises(DataError, "(2, 0)"):
         validate.pair(X, [[], []])
-    with pytest.raises(DataError, match=r"shape \(0, 4\)"):
+    with raises(DataError, "(0, 4)"):
         validate.pair(X[:0], DENSE[:0])
     x, y = validate.pair(X, DENSE[:2])
     assert x.shape == (2, 4)
@@ -143,19 +144,19 @@ def test_weights() -> None:
 @pytest.mark.parametrize(
     ("weights", "sentence"),
     [
-        ([1, 2], r"shape \(2,\), but X needs one of shape \(3,\)"),
-        (1.0, r"shape \(\), but X needs"),
-        ([[1, 2, 3]], r"shape \(1, 3\)"),
-        ([1, -1, 1], "Got -1 in row 1"),
-        ([1, np.nan, 1], "Got nan in row 1"),
-        ([1, np.inf, 1], "Got inf in row 1"),
-        ([1, 1e300, 1], "in row 1"),
+        ([1, 2], ("(2,)", "X", "(3,)")),
+        (1.0, ("X", "sample_weight", "()")),
+        ([[1, 2, 3]], "(1, 3)"),
+        ([1, -1, 1], (-1, "row 1")),
+        ([1, np.nan, 1], ("nan", "row 1")),
+        ([1, np.inf, 1], ("inf", "row 1")),
+        ([1, 1e300, 1], "row 1"),
         (["a", "b", "c"], "text"),
         (sp.csr_matrix([[1, 2, 3]]), "dense"),
     ],
 )
-def test_other_weights_are_refused(weights: object, sentence: str) -> None:
-    with pytest.raises(DataError, match=sentence):
+def test_other_weights_are_refused(weights: object, sentence: object) -> None:
+    with raises(DataError, sentence):
         validate.sample_weight(weights, 3)
 
 

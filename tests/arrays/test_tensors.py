@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from kit.errors import raises
 
 from sylvan import XRLinear
 from sylvan.arrays import validate
@@ -21,14 +22,13 @@ def test_plain_tensors_are_read() -> None:
 
 def test_a_tensor_with_a_gradient_is_a_sentence() -> None:
     X, Y = torch.eye(4, requires_grad=True), torch.ones(4, requires_grad=True)
-    words = r"is a tensor that requires grad, which is no plain array: give {0}\.detach\(\)\."
-    with pytest.raises(DataError, match=rf"^X {words.format('X')}$"):
+    with raises(DataError, "X.detach()"):
         XRLinear().fit(X, [[0], [1], [2], [3]])
-    with pytest.raises(DataError, match=rf"^X {words.format('X')}$"):
+    with raises(DataError, "X.detach()"):
         XRLinear().fit(np.eye(4), np.arange(4)).rank(X)
-    with pytest.raises(DataError, match=rf"^Y {words.format('Y')}$"):
+    with raises(DataError, "Y.detach()"):
         XRLinear().fit(np.eye(4), Y)
-    with pytest.raises(DataError, match=rf"^Y {words.format('Y')}$"):
+    with raises(DataError, "Y.detach()"):
         validate.labels(torch.eye(4, requires_grad=True))
 
 
@@ -37,5 +37,5 @@ def test_another_object_that_gives_no_array() -> None:
         def __array__(self, *_: object, **__: object) -> np.ndarray:
             raise RuntimeError("It is somewhere else.")
 
-    with pytest.raises(DataError, match=r"^X is no array of numbers: It is somewhere else\.$"):
+    with raises(DataError, "X", "else"):
         validate.features(Broken())

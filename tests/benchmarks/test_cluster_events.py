@@ -7,6 +7,7 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from kit.errors import raises
 
 from benchmarks.cluster.events import LostTaskError, Machines, Task, critical_path, simulate
 from benchmarks.cluster.sharing import Sharing
@@ -88,7 +89,7 @@ def test_a_task_is_lost_while_it_reads() -> None:
 
 def test_a_task_that_is_lost_too_often_ends_the_training() -> None:
     losses = [(float(at), 0) for at in range(1, 9)]
-    with pytest.raises(LostTaskError, match="lost 6 times"):
+    with raises(LostTaskError, "lost", 6):
         simulate([task(5)], Machines(1, losses=losses, away_s=0))
     assert simulate([task(5)], Machines(1, losses=losses[:5], away_s=0)).n_lost == 5
 
@@ -110,7 +111,7 @@ def test_tasks_have_an_overhead_and_those_of_the_driver_none() -> None:
 
 
 def test_a_task_can_only_build_on_earlier_ones() -> None:
-    with pytest.raises(ValueError, match=r"The task 0 \(task\) must build on earlier tasks"):
+    with raises(ValueError, "tasks", 0):
         simulate([task(1, 1), task(1)], Machines(1))
 
 

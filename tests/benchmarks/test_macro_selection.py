@@ -9,6 +9,7 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kit.errors import raises
 from kit.known import known
 from reference import linear_reference as reference
 
@@ -60,5 +61,5 @@ def test_macro_selection_of_rows_without_candidates() -> None:
 
 
 def test_chances_above_1_are_refused() -> None:
-    with pytest.raises(DataError, match=r"probabilities must be in \[0, 1\]. Got values from 1.0 to 2.0"):
+    with raises(DataError, "[0, 1]", "1.0", "2.0"):
         select_macro(sp.csr_matrix(np.diag([1.0, 2.0])), 1)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from child_processes import python
+from kit.errors import raises
 
 from benchmarks.common import process
 from benchmarks.common.datasets import made_once
@@ -76,7 +77,7 @@ def test_a_folder_is_made_once_and_whole(tmp_path: Path) -> None:
         raise ValueError("no")
 
     target = tmp_path / "sets" / "one"
-    with pytest.raises(ValueError, match="no"):
+    with raises(ValueError, "no"):
         made_once(target, ["a.json", "b.json"], fail)
     assert list((tmp_path / "sets").iterdir()) == []
     assert made_once(target, ["a.json", "b.json"], write) == target

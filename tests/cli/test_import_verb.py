@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from kit.errors import raises
 
 import sylvan
 from sylvan import data, importers
@@ -113,15 +114,15 @@ def test_detect(tmp_path: Path) -> None:
     for path in sorted(FIXTURES.iterdir()):
         if path.is_dir():
             assert importers.detect(path) == path.name.partition("-")[0]
-    for name, sentence in (("m.bin", "fastText's models can't be imported"), ("m.pkl", "is a file; the models")):
+    for name, sentence in (("m.bin", ("fastText", "imported")), ("m.pkl", "models")):
         (tmp_path / name).touch()
-        with pytest.raises(ModelError, match=sentence):
+        with raises(ModelError, sentence):
             importers.detect(tmp_path / name)
     importers.from_libpecos(FIXTURES / "libpecos").save(tmp_path / "m")
-    with pytest.raises(ModelError, match="holds a model of Sylvan already"):
+    with raises(ModelError, "already"):
         importers.detect(tmp_path / "m")
     (tmp_path / "x" / "text_encoder").mkdir(parents=True)
-    with pytest.raises(ModelError, match="holds a model with a transformer"):
+    with raises(ModelError, "transformer"):
         importers.detect(tmp_path / "x")
-    with pytest.raises(ParameterError, match="'library' parameter must be one of 'libpecos', 'omikuji', 'napkinxc'"):
+    with raises(ParameterError, "library", "libpecos", "omikuji", "napkinxc"):
         importers.import_model(FIXTURES / "libpecos", "fasttext")

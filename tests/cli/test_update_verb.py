@@ -13,6 +13,7 @@ import child_processes
 import numpy as np
 import pytest
 from kit.bits import bits
+from kit.errors import raises
 
 import sylvan
 from sylvan import store
@@ -164,7 +165,7 @@ def test_one_update_at_a_time(call: Any, model: str) -> None:
 @pytest.mark.parametrize("history", [3, [3], [{"when": 3}], [{"when": "now", "removed": "1"}]])
 def test_a_history_that_is_none_is_a_sentence(call: Any, model: str, history: Any) -> None:
     store.annotate(model, {"updates": history})
-    with pytest.raises(ModelError, match="isn't what update writes"):
+    with raises(ModelError, "manifest.json"):
         from sylvan.hub.card import history_of
 
         history_of(store.load(model))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pytest
 import scipy.sparse as sp
 from kit.bits import bits
+from kit.errors import raises
 from kit.known import Known
 
 from sylvan.errors import DataError
@@ -70,5 +70,5 @@ class FilterContract:
         X, bad = self.inputs(data.X), ([10**6], [-1], 3, "never heard of", [1.5], np.ones((2, 2), bool))  # type: ignore[attr-defined]
         for name in ("allowed", "denied"):
             for value in bad:
-                with pytest.raises(DataError, match=name):
+                with raises(DataError, name):
                     fitted.rank(X, k=1, **{name: value})

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from kit.bits import bits, same_bits
+from kit.errors import raises
 from kit.known import Known, questions
 
 from contract.suite import RankingContract
@@ -99,12 +100,12 @@ class MatrixContract(RankingContract):
         frame = pandas.DataFrame(data.X, columns=names)
         model = self.make().fit(frame, self.targets(data))
         assert bits(model.rank(frame, k=5)) == bits(model.rank(data.X, k=5))
-        with pytest.raises(DataError, match="stand in another order"):
+        with raises(DataError, "order"):
             model.rank(frame[names[::-1]], k=5)
-        for last, said in (7, "called by strings, or none"), ("f0", "two columns called"):
+        for last, said in (7, "X.columns"), ("f0", "f0"):
             unclear = pandas.DataFrame(data.X, columns=[*names[:-1], last])
             for call in (model.rank, lambda X: self.make().fit(X, self.targets(data))):
-                with pytest.raises(DataError, match=said):
+                with raises(DataError, said):
                     call(unclear)
 
     @pytest.mark.parametrize("form", Y_FORMS)
@@ -169,7 +170,7 @@ class MatrixContract(RankingContract):
     @pytest.mark.parametrize("scale", [1e18, 1e37])
     def test_values_whose_squares_are_no_floats(self, fitted: Any, data: Known, scale: float) -> None:
         X = data.X * np.float32(scale)
-        with pytest.raises(DataError, match="Scale it down"):
+        with raises(DataError, "down"):
             self.make().fit(X, data.Y)
         assert not np.isnan(fitted.rank(X, k=3).scores).any()
 
@@ -191,27 +192,27 @@ class MatrixContract(RankingContract):
             lambda: fitted.rank(FORMS[form](X[2:3]), k=1),
             lambda: self.make().fit(FORMS[form](X), self.targets(data)),
         ):
-            with pytest.raises(DataError, match="NaN or infinity"):
+            with raises(DataError, "NaN"):
                 call()
 
     def test_nan_or_less_than_nothing_among_the_labels_is_refused(self, data: Known) -> None:
         Y = data.Y.copy()
         Y[4, 4] = np.nan
         for form in (Y, sp.csr_matrix(Y)):
-            with pytest.raises(DataError, match="NaN or infinity"):
+            with raises(DataError, "NaN"):
                 self.make().fit(data.X, form)
-        with pytest.raises(DataError, match="negative relevance in row 0"):
+        with raises(DataError, "row 0", "negative"):
             self.make().fit(data.X, -data.Y)
-        with pytest.raises(DataError, match="-3"):
+        with raises(DataError, -3):
             self.make().fit(data.X, [[-3], *data.labels[1:]])
 
     def test_mismatched_shapes_are_refused_with_both(self, fitted: Any, data: Known) -> None:
         n, d = data.X.shape
-        with pytest.raises(DataError, match=rf"\({n}, {d - 1}\).*\({n}, {d}\)"):
+        with raises(DataError, f"({n}, {d - 1})", f"({n}, {d})"):
             fitted.rank(data.X[:, :-1], k=1)
-        with pytest.raises(DataError, match=rf"\(1, {d + 2}\).*\(1, {d}\)"):
+        with raises(DataError, f"(1, {d + 2})", f"(1, {d})"):
             fitted.rank(sp.csr_matrix((1, d + 2), dtype=np.float32), k=1)
-        with pytest.raises(DataError, match=rf"\({n}, {d}\).*\({n - 1}, {data.n_labels}\)"):
+        with raises(DataError, f"({n}, {d})", f"({n - 1}, {data.n_labels})"):
             self.make().fit(data.X, data.Y[:-1])
 
     def test_what_is_no_matrix_is_refused(self, fitted: Any, data: Known) -> None:
@@ -230,15 +231,15 @@ class MatrixContract(RankingContract):
             X, Y = sp.csr_matrix(data.X), sp.csr_matrix(data.Y)
             getattr(X, attribute)[at] = value
             getattr(Y, attribute)[at] = value
-            with pytest.raises(DataError, match="X"):
+            with raises(DataError, "X"):
                 fitted.rank(X, k=1)
-            with pytest.raises(DataError, match="X"):
+            with raises(DataError, "X"):
                 self.make().fit(X, data.Y)
-            with pytest.raises(DataError, match=self.targets_name):
+            with raises(DataError, self.targets_name):
                 self.make().fit(data.X, Y)
 
     def test_no_rows_or_columns_to_learn_from(self, data: Known) -> None:
-        with pytest.raises(DataError, match="no label"):
+        with raises(DataError, "label"):
             self.make().fit(data.X, np.zeros_like(data.Y))
         for X, Y in (
             (data.X[:0], data.Y[:0]),
@@ -256,13 +257,13 @@ class MatrixContract(RankingContract):
         model = self.make().fit(data.X, data.Y, sample_weight=np.full(n, 2.0))
         assert model.rank(Q, k=1).labels[:, 0].tolist() == expected.tolist()
         for bad, sentence in (
-            (np.ones(n - 1), rf"\({n - 1},\).*\({n},\)"),
+            (np.ones(n - 1), (f"({n - 1},)", f"({n},)")),
             (-np.ones(n), "sample_weight"),
             (np.full(n, np.nan), "sample_weight"),
             (np.ones((n, 2)), "sample_weight"),
             (["a"] * n, "sample_weight"),
         ):
-            with pytest.raises(DataError, match=sentence):
+            with raises(DataError, sentence):
                 self.make().fit(data.X, data.Y, sample_weight=bad)
 
     def test_predict_is_a_sparse_indicator(self, fitted: Any, data: Known) -> None:
@@ -293,5 +294,5 @@ class MatrixContract(RankingContract):
             if model.constraints[name].accepts(value):
                 continue
             setattr(model, name, value)
-            with pytest.raises(ParameterError, match=f"'{name}' parameter"):
+            with raises(ParameterError, name):
                 model.fit(data.X, data.Y)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from kit.errors import raises
 
 from sylvan.data import LabelTerms, SubjectVocabulary
 from sylvan.data.label_terms import label_terms
@@ -33,13 +34,13 @@ def test_a_vocabulary_s_labels_are_called_as_the_rows_call_them() -> None:
 @pytest.mark.parametrize(
     ("given", "why"),
     [
-        ("other", "must be a mapping of labels to texts, a SubjectVocabulary, or 'names'. Got str"),
-        ([("a", "b")], "Got list instead"),
-        ({True: "a"}, "must name labels by strings or ints. Got True"),
-        ({"a": 3}, "Got 3 for label 'a' instead"),
-        ({"a": ["b", 3]}, "must give a string, a list of strings or LabelTerms"),
+        ("other", ("SubjectVocabulary", "names")),
+        ([("a", "b")], ("label_texts", "list")),
+        ({True: "a"}, ("True", "label_texts")),
+        ({"a": 3}, (3, "'a'")),
+        ({"a": ["b", 3]}, ("LabelTerms", "label_texts")),
     ],
 )
-def test_anything_else_is_refused(given: Any, why: str) -> None:
-    with pytest.raises(DataError, match=why):
+def test_anything_else_is_refused(given: Any, why: object) -> None:
+    with raises(DataError, why):
         label_terms(given, [])

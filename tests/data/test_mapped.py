@@ -12,6 +12,7 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
+from kit.errors import raises
 
 from sylvan import XRLinear, data
 from sylvan.arrays import validate
@@ -62,18 +63,18 @@ def test_a_mapped_matrix_trains_the_same_model_and_is_not_copied(tmp_path: Path)
 
 
 FAULTS: dict[str, tuple[str, Any, str]] = {
-    "dtype": ("indices", X.indices.astype(np.int64), r"must hold one row of int32. Got int64 of shape"),
-    "dimensions": ("data", X.data.reshape(1, -1), r"must hold one row of float32. Got float32 of shape \(1, "),
-    "lengths": ("data", X.data[1:], "'indices' and 'data' as many as each other"),
-    "rows": ("indptr", X.indptr[:-1].astype(np.int64), "'indptr' must have 91 entries"),
-    "offsets": ("indptr", X.indptr[::-1].astype(np.int64), "'indptr' must start at 0, never fall"),
-    "end": ("indptr", np.minimum(X.indptr, 9).astype(np.int64), "'indptr' must start at 0, .* and end at the number"),
-    "columns": ("indices", X.indices + np.int32(20), r"row \d+ of 'indices' must hold column numbers in \[0, 24\]"),
-    "order": ("indices", X.indices[::-1].copy(), "must name each column once, in rising order"),
-    "values": ("data", X.data * np.float32(np.nan), "row 0 of 'data' must hold finite numbers"),
-    "zeros": ("data", X.data * np.float32(0), "row 0 holds a stored zero"),
-    "shape": ("shape", np.array([90, 25, 1]), "'shape' must be two ints"),
-    "negative": ("shape", np.array([90, -1]), "'shape' must be two ints"),
+    "dtype": ("indices", X.indices.astype(np.int64), ("int32", "int64")),
+    "dimensions": ("data", X.data.reshape(1, -1), ("float32", "(1, 450)")),
+    "lengths": ("data", X.data[1:], ("indices", "data")),
+    "rows": ("indptr", X.indptr[:-1].astype(np.int64), ("indptr", 91)),
+    "offsets": ("indptr", X.indptr[::-1].astype(np.int64), ("indptr", 0)),
+    "end": ("indptr", np.minimum(X.indptr, 9).astype(np.int64), ("indptr", 0)),
+    "columns": ("indices", X.indices + np.int32(20), ("row 0", "indices", "[0, 24]")),
+    "order": ("indices", X.indices[::-1].copy(), "rising"),
+    "values": ("data", X.data * np.float32(np.nan), ("row 0", "data")),
+    "zeros": ("data", X.data * np.float32(0), "row 0"),
+    "shape": ("shape", np.array([90, 25, 1]), "shape"),
+    "negative": ("shape", np.array([90, -1]), "shape"),
     "objects": ("data", np.array([None]), r"data.npy' has a header other than those that Sylvan writes"),
 }
 
@@ -83,31 +84,31 @@ def test_what_is_refused(fault: str, tmp_path: Path) -> None:
     data.save_csr(tmp_path, X)
     name, array, sentence = FAULTS[fault]
     np.save(tmp_path / f"{name}.npy", array)
-    with pytest.raises(DataError, match=sentence):
+    with raises(DataError, sentence):
         data.open_csr(tmp_path)
 
 
 def test_missing_and_cut_files(tmp_path: Path) -> None:
     assert not part_folders.is_csr_folder(tmp_path)
-    with pytest.raises(DataError, match=r"shape.npy' can't be read: No such file"):
+    with raises(DataError, "shape.npy", "read"):
         data.open_csr(tmp_path)
     data.save_csr(tmp_path, X)
     assert part_folders.is_csr_folder(tmp_path)
     path = tmp_path / "data.npy"
     path.write_bytes(path.read_bytes()[:-5])
-    with pytest.raises(DataError, match=r"data.npy' can't be read"):
+    with raises(DataError, "data.npy", "read"):
         data.open_csr(tmp_path)
 
 
 def test_a_writing_that_fails_leaves_no_matrix(tmp_path: Path) -> None:
     data.save_csr(tmp_path, X)
-    with pytest.raises(DataError, match="has 3 columns, but those before 25"):
+    with raises(DataError, "columns", 3, 25):
         data.save_csr(tmp_path, [X, np.eye(3)])
     assert not part_folders.is_csr_folder(tmp_path)
-    with pytest.raises(DataError, match="NaN or infinity"):
+    with raises(DataError, "NaN"):
         data.save_csr(tmp_path, np.array([[np.inf]]))
     shutil.rmtree(tmp_path)
     tmp_path.write_text("")
-    with pytest.raises(DataError, match="can't be written"):
+    with raises(DataError, "written"):
         data.save_csr(tmp_path, X)
     tmp_path.unlink()

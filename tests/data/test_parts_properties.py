@@ -16,6 +16,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kit.bits import same_bits
+from kit.errors import raises
 
 from sylvan import TextModel, TfidfVectorizer, XRLinear, data
 from sylvan.arrays import validate
@@ -93,7 +94,7 @@ def test_ranking_and_probabilities_of_rows_in_parts(tmp_path: Path) -> None:
     rows, _ = data.open_parts(divided(tmp_path, X, Y, [0, 0, 7, 8, 8, 40]))
     for normalize in (False, True):
         model = XRLinear(normalize=normalize, max_leaf=2).fit(X, Y) if "normalize" in KNOWN else XRLinear().fit(X, Y)
-        with pytest.raises(DataError, match=r"rows in parts are for XRLinear\.fit"):
+        with raises(DataError, "XRLinear.fit"):
             model.rank(rows, 3)
         found = [model.rank(block, 3) for block in rows.blocks()]
         assert b"".join(each.scores.tobytes() for each in found) == model.rank(X, 3).scores.tobytes()
@@ -128,9 +129,8 @@ def test_parts_that_dont_agree_are_named(tmp_path: Path) -> None:
         ([without, with_labels], with_labels),
         ([with_labels, other_columns], other_columns),
     ]:
-        with pytest.raises(DataError, match=r"\.$") as caught:
+        with raises(DataError, named):
             data.open_parts(paths)
-        assert named in str(caught.value), caught.value
 
 
 def test_all_rows_empty(tmp_path: Path) -> None:
@@ -192,7 +192,7 @@ def test_one_bad_line_is_named(tmp_path: Path) -> None:
     ):
         path = tmp_path / f"bad{at}.jsonl"
         path.write_text('{"text": "sea", "labels": ["x"]}\n' + bad + "\n")
-        with pytest.raises(DataError, match=f"bad{at}.jsonl") as caught:
+        with raises(DataError, f"bad{at}.jsonl") as caught:
             data.write_parts([good, path], tmp_path / f"parts{at}", VECTORIZER)
         assert "2" in str(caught.value)
 
@@ -233,7 +233,7 @@ def test_compressed_files_and_names_with_spaces(tmp_path: Path) -> None:
 
 def test_a_name_that_isnt_of_a_known_format(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("text,labels\n")
-    with pytest.raises(DataError, match=r"a\.csv"):
+    with raises(DataError, "a.csv"):
         data.write_parts([tmp_path / "a.csv"], tmp_path / "parts", VECTORIZER)
 
 
@@ -254,7 +254,7 @@ def test_parquet_that_is_odd(tmp_path: Path) -> None:
         "plain": {"indices": [1], "values": [1.0], "labels": [["a"]]},
         "nolabel": {"indices": [[1]], "values": [[1.0]], "labels": pa.array([[None]], pa.list_(pa.string()))},
     }.items():
-        with pytest.raises(DataError, match=name):
+        with raises(DataError, name):
             data.write_parts([written(name, **columns)], tmp_path / f"{name}.parts")
     twice = written("twice", indices=numbers, values=[[1.0, 5.0, 2.0]], labels=[["a"]])
     try:
@@ -274,7 +274,7 @@ def test_parquet_that_is_odd(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"\.$"):
         data.write_parts([full], tmp_path / "few", n_features=3)
     (tmp_path / "broken.parquet").write_bytes(b"PAR1 nothing")
-    with pytest.raises(DataError, match="broken"):
+    with raises(DataError, "broken"):
         data.write_parts([tmp_path / "broken.parquet"], tmp_path / "broken")
 
 
@@ -282,18 +282,18 @@ def test_other_files_in_the_same_folder_are_refused(tmp_path: Path) -> None:
     one = lines(tmp_path / "a.jsonl", {"text": "sea", "labels": ["x"]})
     two = lines(tmp_path / "b.jsonl", {"text": "sea", "labels": ["y"]})
     data.write_parts([one], tmp_path / "parts", VECTORIZER)
-    with pytest.raises(DataError, match="part-00000' was made of another file"):
+    with raises(DataError, "part-00000"):
         data.write_parts([two, one], tmp_path / "parts", VECTORIZER)
     assert len(data.open_parts(tmp_path / "parts")[0].paths) == 1  # nothing was added
     other = TfidfVectorizer(ngrams=(1, 2)).fit(["whales at sea", "bread and cakes at sea"])
-    with pytest.raises(DataError, match="part-00000"):
+    with raises(DataError, "part-00000"):
         data.write_parts(
             [one], tmp_path / "parts", VECTORIZER, labels_field="others", vocabulary=data.Vocabulary(["x"])
         )
     # The same files with another vectoriser, or with other label numbers, aren't the same parts.
-    with pytest.raises(DataError, match="part-00000"):
+    with raises(DataError, "part-00000"):
         data.write_parts([one], tmp_path / "parts", other)
-    with pytest.raises(DataError, match="part-00000"):
+    with raises(DataError, "part-00000"):
         data.write_parts([one], tmp_path / "parts", VECTORIZER, vocabulary=data.Vocabulary(["w", "x"]))
 
 
@@ -356,7 +356,7 @@ def test_a_part_that_is_cut_short_later_is_named(tmp_path: Path) -> None:
     (path,) = divided(tmp_path, validate.features(np.eye(5000)), None, [])
     rows, _ = data.open_parts([path])
     os.truncate(Path(path) / "data.npy", 4096)
-    with pytest.raises(DataError, match=r"data\.npy' can't be read"):
+    with raises(DataError, "data.npy", "read"):
         rows.take(np.arange(5000))
 
 
@@ -372,9 +372,9 @@ def test_parts_that_are_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     X = validate.features(np.eye(8))
     data.save_parts(tmp_path / "parts", X, rows_per_part=2)
     shutil.rmtree(tmp_path / "parts" / "part-00001")
-    with pytest.raises(DataError, match=r"part-00001' is missing: not all parts of"):
+    with raises(DataError, "part-00001"):
         data.open_parts(tmp_path / "parts")
-    with pytest.raises(DataError, match=r"part-00001' is missing: not all parts of"):
+    with raises(DataError, "part-00001"):
         data.open_parts(f"file://{tmp_path}/parts")
     written: list[str] = []
 
@@ -387,17 +387,17 @@ def test_parts_that_are_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(part_folders, "write_part", stopped)
     with pytest.raises(KeyboardInterrupt):
         data.save_parts(tmp_path / "half", X, rows_per_part=2)
-    with pytest.raises(DataError, match=r"part-00002/shape\.npy' can't be read"):
+    with raises(DataError, "part-00002/shape.npy", "part"):
         data.open_parts(tmp_path / "half")
 
 
 def test_where_parts_cant_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     path = lines(tmp_path / "a.jsonl", {"text": "sea", "labels": ["x"]})
-    for place, words in [(tmp_path / "file" / "parts", "can't be written"), ("memory://parts", "copy it there")]:
-        with pytest.raises(DataError, match=words):
+    for place, words in [(tmp_path / "file" / "parts", "written"), ("memory://parts", "copy")]:
+        with raises(DataError, words):
             data.save_parts(place, np.eye(3))
-        with pytest.raises(DataError, match=words):
+        with raises(DataError, words):
             data.write_parts([path], place, VECTORIZER)
 
 
@@ -413,18 +413,18 @@ class Failing:
 
 def test_errors_of_file_systems_are_sentences(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("fsspec")
-    with pytest.raises(DataError, match=r"^'memory://no/parts' can't be read: No such file or directory\.$"):
+    with raises(DataError, "memory://no/parts", "directory"):
         data.open_parts("memory://no/parts")
     data.save_parts(tmp_path, np.eye(3))
     monkeypatch.setattr(row_parts, "_file_system", lambda url: (Failing(), url))
     for asked in ("s3://a", ["s3://a/part-00000"]):
-        with pytest.raises(DataError, match=r"can't be read: no credentials\.$"):
+        with raises(DataError, "credentials"):
             data.open_parts(asked)
-    with pytest.raises(DataError, match=r"can't be read: no credentials\.$"):
+    with raises(DataError, "credentials"):
         row_parts.exists("s3://a")
 
 
 @pytest.mark.parametrize("rows_per_part", [0, 2.5, "3"])
 def test_rows_per_part_must_be_an_int(rows_per_part: Any, tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"must be an int of at least 1\. Got"):
+    with raises(DataError, 1, "rows_per_part"):
         data.save_parts(tmp_path, np.eye(3), rows_per_part=rows_per_part)

@@ -13,6 +13,7 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 from kit.bits import same_bits
+from kit.errors import raises
 
 from sylvan import TfidfVectorizer, XRLinear, data
 from sylvan.arrays import validate
@@ -138,7 +139,7 @@ def test_a_checkpoint_knows_the_data(tmp_path: Path) -> None:
     again = Checkpoint(tmp_path / "work")
     again.open(identity_of("XRLinear", {}, X=data.open_parts(tmp_path / "one")[0]))
     again.close()
-    with pytest.raises(ModelError, match="another training"):
+    with raises(ModelError, "training"):
         Checkpoint(tmp_path / "work").open(identity_of("XRLinear", {}, X=two))
 
 
@@ -155,22 +156,22 @@ def spoilt(folder: Path, name: str, change: Any) -> None:
 @pytest.mark.parametrize(
     ("name", "change", "words"),
     [
-        ("indices", lambda a: np.where(np.arange(len(a)) == 5, np.int32(99), a), r"is damaged: row \d+ must"),
-        ("data", lambda a: np.where(np.arange(len(a)) == 5, np.float32(np.nan), a), "part-00001' is damaged: row"),
-        ("indices", lambda a: a[::-1].copy(), "part-00001' is damaged: row"),
-        ("indptr", lambda a: a[::-1].copy(), "'indptr' must start at 0"),
-        ("indptr", lambda a: a[:-1], "'indptr' must have 12 entries"),
-        ("indices", lambda a: a.astype(np.int64), "must hold one row of int32. Got int64"),
-        ("shape", lambda a: np.array([11, -1]), "'shape' must be two ints from 0"),
-        ("shape", lambda a: np.array([11, 13]), "has 13 columns, but"),
-        ("data", lambda a: a[:-1], "'indices' and 'data' as many as each other"),
+        ("indices", lambda a: np.where(np.arange(len(a)) == 5, np.int32(99), a), "row 1"),
+        ("data", lambda a: np.where(np.arange(len(a)) == 5, np.float32(np.nan), a), "part-00001"),
+        ("indices", lambda a: a[::-1].copy(), "part-00001"),
+        ("indptr", lambda a: a[::-1].copy(), ("indptr", 0)),
+        ("indptr", lambda a: a[:-1], ("indptr", 12)),
+        ("indices", lambda a: a.astype(np.int64), ("int32", "int64")),
+        ("shape", lambda a: np.array([11, -1]), ("shape", 0)),
+        ("shape", lambda a: np.array([11, 13]), ("columns", 13)),
+        ("data", lambda a: a[:-1], ("indices", "data")),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("as_url", [False, True])
-def test_what_is_damaged_is_named(name: str, change: Any, words: str, as_url: bool, tmp_path: Path) -> None:
+def test_what_is_damaged_is_named(name: str, change: Any, words: object, as_url: bool, tmp_path: Path) -> None:
     data.save_parts(tmp_path, X, rows_per_part=11)
     spoilt(tmp_path, name, change)
-    with pytest.raises(DataError, match=words):
+    with raises(DataError, words):
         data.open_parts(f"file://{tmp_path}" if as_url else tmp_path)[0].row_squares()
 
 
@@ -180,17 +181,17 @@ def test_what_is_cut_short_or_gone_is_named(as_url: bool, tmp_path: Path) -> Non
     data.save_parts(tmp_path, X, rows_per_part=11)
     opened = data.open_parts(place)[0]
     os.truncate(tmp_path / "part-00002" / "data.npy", 140)
-    with pytest.raises(DataError, match=r"part-00002/data.npy' can't be read"):
+    with raises(DataError, "part-00002/data.npy", "part"):
         pickle.loads(pickle.dumps(opened)).row_squares()
     (tmp_path / "part-00001" / "data.npy").unlink()
-    with pytest.raises(DataError, match=r"part-00001/data.npy' can't be read"):
+    with raises(DataError, "part-00001/data.npy", "part"):
         data.open_parts(place)
-    with pytest.raises(DataError, match=r"can't be read"):
+    with raises(DataError, "read"):
         data.open_parts(tmp_path / "nothing")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(DataError, match="holds no parts"):
+    with raises(DataError, "parts"):
         data.open_parts(tmp_path / "empty")
-    with pytest.raises(DataError, match="at least one is needed"):
+    with raises(DataError, "part"):
         data.open_parts([])
 
 
@@ -198,28 +199,28 @@ def test_a_part_that_has_changed_is_refused(tmp_path: Path) -> None:
     data.save_parts(tmp_path, X, rows_per_part=11)
     opened = data.open_parts(tmp_path)[0]
     data.save_csr(tmp_path / "part-00002", X.take(np.arange(10)))
-    with pytest.raises(DataError, match=r"part-00002' has changed: it has shape \(10, 12\)"):
+    with raises(DataError, "part-00002", "(10, 12)"):
         pickle.loads(pickle.dumps(opened)).take(np.array([25]))
 
 
 def test_what_doesnt_fit_is_said(parts: RowParts, tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"X has shape \(50, 12\) and Y has shape \(49, 7\)"):
+    with raises(DataError, "X", "(50, 12)", "Y", "(49, 7)"):
         XRLinear().fit(parts, Y.take(np.arange(49)))
-    with pytest.raises(ParameterError, match="'keep_rows' parameter of XRLinear must be False"):
+    with raises(ParameterError, "keep_rows", "XRLinear", "False"):
         XRLinear(keep_rows=True).fit(parts, Y)
     data.save_parts(tmp_path, X, Y)
-    with pytest.raises(DataError, match="holds parts already"):
+    with raises(DataError, "already"):
         data.save_parts(tmp_path, X, Y)
-    with pytest.raises(DataError, match=r"'rows_per_part' parameter must be an int of at least 1\. Got 0"):
+    with raises(DataError, "rows_per_part", 1, 0):
         data.save_parts(tmp_path / "new", X, rows_per_part=0)
     large = X.to_scipy() * np.float32(1e16)
     data.save_parts(tmp_path / "large", large, rows_per_part=11)
-    with pytest.raises(DataError, match=r"no more than 1e\+15 can be learned from"):
+    with raises(DataError, "1e+15"):
         XRLinear().fit(data.open_parts(tmp_path / "large")[0], Y)
 
 
 def test_other_models_say_what_they_take(parts: RowParts) -> None:
-    with pytest.raises(DataError, match=r"X is no array of numbers: rows in parts are for XRLinear\.fit; others take"):
+    with raises(DataError, "X", "XRLinear.fit"):
         NeighborRanker().fit(parts, Y)
 
 
@@ -249,11 +250,11 @@ def test_files_of_texts_become_parts(tmp_path: Path) -> None:
     again = {path: os.stat(path / "shape.npy").st_mtime_ns for path in changed}
     assert [path.name for path in changed if changed[path] != again[path]] == ["part-00001"]
     data.write_jsonl(files[0], ["other"], [["words"]])
-    with pytest.raises(DataError, match="made of another file"):
+    with raises(DataError, "file"):
         data.write_parts(files, tmp_path / "parts", vectorizer)
-    with pytest.raises(DataError, match="holds other parts, such as 'part-00001'"):
+    with raises(DataError, "part-00001"):
         data.write_parts(files[:1], tmp_path / "parts", vectorizer)
-    with pytest.raises(DataError, match=r"gone.jsonl' can't be read"):
+    with raises(DataError, "gone.jsonl", "read"):
         data.write_parts([tmp_path / "gone.jsonl"], tmp_path / "elsewhere", vectorizer)
 
 
@@ -276,11 +277,11 @@ def test_files_of_features_become_parts(tmp_path: Path) -> None:
     assert list(names) == ["a", "b", "c"] and labels is not None
     assert labels.to_scipy().toarray().tolist() == [[1, 0, 0], [1, 1, 0], [0, 0, 0], [0, 0, 1]]
     for name, columns, words in [
-        ("c", {"indices": [[1]], "values": [[1.0, 2.0]], "labels": [["a"]]}, "for each of the 1 indices. Got 2"),
+        ("c", {"indices": [[1]], "values": [[1.0, 2.0]], "labels": [["a"]]}, ("indices", 1, 2)),
         ("d", {"indices": [[-1]], "values": [[1.0]], "labels": [["a"]]}, "an index out of range in row 0"),
-        ("e", {"indices": [["x"]], "values": [[1.0]], "labels": [["a"]]}, "must hold lists of whole numbers. Got list"),
-        ("f", {"values": [[1.0]], "labels": [["a"]]}, "no column 'indices'. Its columns are: values, labels"),
-        ("g", {"indices": [[1, None]], "values": [[1.0, 1.0]], "labels": [["a"]]}, "holds a list with null"),
+        ("e", {"indices": [["x"]], "values": [[1.0]], "labels": [["a"]]}, "whole"),
+        ("f", {"values": [[1.0]], "labels": [["a"]]}, "indices"),
+        ("g", {"indices": [[1, None]], "values": [[1.0, 1.0]], "labels": [["a"]]}, "null"),
     ]:  # fmt: skip
-        with pytest.raises(DataError, match=words):
+        with raises(DataError, words):
             data.write_parts([written(f"{name}.parquet", **columns)], tmp_path / name)

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kit.errors import raises
 
 from sylvan import data
 from sylvan.errors import DataError, ParameterError
@@ -116,7 +117,7 @@ def test_the_filter_agrees_with_a_naive_reference(pairs: list[tuple[int, int]], 
     wanted = naive_core(pairs, least, until_stable)
     users, items = zip(*pairs, strict=True)
     if not wanted:
-        with pytest.raises(DataError, match="none is left"):
+        with raises(DataError, "left"):
             data.build_sequences(users, items, min_interactions=least, until_stable=until_stable)
         return
     found = data.build_sequences(users, items, min_interactions=least, until_stable=until_stable)
@@ -135,7 +136,7 @@ def test_dropping_once_and_until_stable_differ() -> None:
     users, items = "aabbc", "xyxyx"  # c goes; x keeps 2 of 3
     once = data.build_sequences(users, items, min_interactions=2, until_stable=False)
     assert named(once) == {"a": ["x", "y"], "b": ["x", "y"]}
-    with pytest.raises(DataError, match="of 3 interactions of 2 users with 2 items none is left"):
+    with raises(DataError, "left", 3, 2):
         data.build_sequences("aab", "xyx", min_interactions=2, until_stable=True)
     assert named(data.build_sequences("aab", "xyx", min_interactions=2, until_stable=False)) == {"a": ["x"]}
 
@@ -168,33 +169,33 @@ def test_hostile_lines_get_sentences(tmp_path: Path, text: str | bytes, options:
 
 def test_a_line_after_those_that_decided_the_layout_is_still_checked(tmp_path: Path) -> None:
     path = written(tmp_path, "u i 5\n" * 1500 + "u i five\n")
-    with pytest.raises(DataError, match="line 1501: a timestamp"):
+    with raises(DataError, "line 1501"):
         data.read_sequences(path, min_interactions=1)
 
 
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"layout": "rows"}, "'layout' parameter must be one of 'interactions', 'users' or None. Got 'rows'"),
-        ({"separator": ";"}, "'separator' parameter must be one of"),
-        ({"order": "random"}, "'order' parameter must be one of 'time', 'line'"),
-        ({"min_interactions": 0}, r"'min_interactions' parameter must be an int in \[1, inf\). Got 0"),
-        ({"until_stable": 1}, "'until_stable' parameter must be True or False"),
+        ({"layout": "rows"}, ("layout", "interactions", "users", "None", "rows")),
+        ({"separator": ";"}, ("separator", "';'")),
+        ({"order": "random"}, ("order", "time", "line")),
+        ({"min_interactions": 0}, ("min_interactions", "[1, inf)", 0)),
+        ({"until_stable": 1}, ("until_stable", "True", "False")),
     ],
 )
-def test_parameters_are_checked(tmp_path: Path, options: dict[str, Any], sentence: str) -> None:
-    with pytest.raises(ParameterError, match=sentence):
+def test_parameters_are_checked(tmp_path: Path, options: dict[str, Any], sentence: object) -> None:
+    with raises(ParameterError, sentence):
         data.read_sequences(written(tmp_path, "a x\n"), **options)
 
 
 def test_columns_that_do_not_fit_together() -> None:
-    with pytest.raises(DataError, match="of one length"):
+    with raises(DataError, "length"):
         data.build_sequences("ab", "x", min_interactions=1)
-    with pytest.raises(DataError, match="of one length"):
+    with raises(DataError, "length"):
         data.build_sequences("ab", "xy", times=[1], min_interactions=1)
-    with pytest.raises(DataError, match="finite"):
+    with raises(DataError, "finite"):
         data.build_sequences("ab", "xy", times=[1, float("nan")], min_interactions=1)
-    with pytest.raises(IndexError, match=r"User ids must be in \[0, 0\]. Got 1"):
+    with raises(IndexError, "[0, 0]", 1):
         data.build_sequences("a", "x", min_interactions=1)[1]
 
 
@@ -220,6 +221,6 @@ def test_round_trips(tmp_path_factory: Any, wanted: dict[str, list[str]], layout
 @pytest.mark.parametrize("name", ["", "a b", " a", "a\n", "a\tb"])
 def test_names_that_a_file_cannot_hold(tmp_path: Path, name: str) -> None:
     sequences = data.build_sequences(["u"], [name], min_interactions=1)
-    with pytest.raises(DataError, match="The name of an item must not be empty"):
+    with raises(DataError, "empty"):
         data.write_sequences(tmp_path / "out.txt", sequences)
     assert not (tmp_path / "out.txt").exists()

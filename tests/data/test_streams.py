@@ -14,6 +14,7 @@ import threading
 import numpy as np
 import pytest
 from child_processes import start
+from kit.errors import raises
 from waiting import PATIENCE, until
 
 from sylvan import data
@@ -26,11 +27,11 @@ TEXT = b"".join(b"%d %d:0.5\n" % (i % 7, i % 11) for i in range(20_000))
 
 @pytest.mark.parametrize("load", READERS)
 def test_missing_folder_and_unreadable(tmp_path, load):
-    with pytest.raises(DataError, match=r"There is no file '.*nothing'"):
+    with raises(DataError, "file", "nothing"):
         load(tmp_path / "nothing")
-    with pytest.raises(DataError, match="is a folder, not a file"):
+    with raises(DataError, "folder"):
         load(tmp_path)
-    with pytest.raises(DataError, match="can't be opened"):
+    with raises(DataError, "opened"):
         load("a\0b")
 
 
@@ -39,15 +40,15 @@ def test_missing_folder_and_unreadable(tmp_path, load):
 def test_damaged_packing(tmp_path, load, suffix, pack):
     path = tmp_path / f"a{suffix}"
     path.write_bytes(b"0 0:1\n")
-    with pytest.raises(DataError, match=f"named {suffix}, but its content is not"):
+    with raises(DataError, suffix, "content"):
         load(path)
     path.write_bytes(b"")
-    with pytest.raises(DataError, match=f"named {suffix}, but its content is not"):
+    with raises(DataError, suffix, "content"):
         load(path)
     whole = pack(TEXT)
     for damaged in (whole[: len(whole) // 2], whole[:-3], whole[:50] + bytes(40) + whole[90:]):
         path.write_bytes(damaged)
-        with pytest.raises(DataError, match="data are damaged or cut short"):
+        with raises(DataError, "cut"):
             load(path)
 
 
@@ -127,7 +128,7 @@ def test_packed_files_are_the_same_bytes_every_time(tmp_path):
 
 def test_where_nothing_can_be_written(tmp_path):
     for path in (tmp_path / "no" / "a.txt", tmp_path, "a\0b", tmp_path / ("x" * 300)):
-        with pytest.raises(DataError, match=r"can't be written|is a folder"), open_write(path) as stream:
+        with raises(DataError, repr(str(path))[1:-1]), open_write(path) as stream:
             stream.write(b"x")
     assert os.listdir(tmp_path) == []
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-import pytest
+from kit.errors import raises
 
 from sylvan.distributed.ray_runner import ask_nodes
 from sylvan.errors import DataError
@@ -50,5 +50,5 @@ def test_a_node_that_leaves_while_it_is_asked_is_none() -> None:
 
 def test_a_node_that_stays_and_cant_answer_is_named() -> None:
     module = Scripted(alive=True)
-    with pytest.raises(DataError, match=r"The node 'two' can't run Sylvan: the worker died"):
+    with raises(DataError, "two"):
         ask_nodes(module, print)

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from kit.errors import raises
 from ray_work import lingers, squared, wait_for, wrong
 
 import sylvan
@@ -185,7 +186,7 @@ def test_jobs_are_made_as_there_is_room_and_answered_in_order(cluster: Any) -> N
         assert len(made) == 4  # two for each of two CPUs
         assert [first, *(result[0] for result in results)] == [at**2 for at in range(20)]
         assert [(phase.bytes_shared, phase.n_jobs) for phase in runner.phases] == [(base.nbytes, 20)]
-        with pytest.raises(DataError, match=r"^row 7 is wrong$"):
+        with raises(DataError, "row 7"):
             list(runner.ordered([Job("a", wrong, {})], {"what": "row 7"}))
 
 
@@ -239,7 +240,7 @@ def test_what_is_wrong_is_said_at_once(
 
 
 def test_only_datasets_are_ranked(cluster: Any, saved: Saved) -> None:
-    with pytest.raises(ParameterError, match=r"must be a ray\.data\.Dataset, not list"):
+    with raises(ParameterError, "ray.data.Dataset", "list"):
         sylvan.distributed.rank(["whales"], saved.folder / "texts")
 
 
@@ -248,7 +249,7 @@ def test_columns_that_are_known_late_are_refused_with_the_same_sentence(cluster:
 
     dataset = ray_data.from_items([{"text": "whales"}]).map(lambda row: {"body": row["text"]})
     ranked = sylvan.distributed.rank(dataset, saved.folder / "texts", 3)
-    with pytest.raises(RayTaskError, match=r"The dataset: there is no column 'text'\. Its columns are: body\."):
+    with raises(RayTaskError, "text"):
         ranked.take_all()
 
 
@@ -256,18 +257,18 @@ def test_a_node_without_the_model_is_named(cluster: Any, saved: Saved) -> None:
     import ray
 
     ranker = Ranker(str(saved.folder / "gone"), "crc32:00000000", 3)
-    with pytest.raises(ModelError, match=r"The node '.+' can't open the model, whose folder must be one"):
+    with raises(ModelError, "open"):
         ranker.check_nodes(ray)
     other = Ranker(str(saved.folder / "texts"), "crc32:00000000", 3)
-    with pytest.raises(ModelError, match="was replaced by another"):
+    with raises(ModelError, "replaced"):
         other.check_nodes(ray)
 
 
 def test_without_ray_or_ray_data_it_says_how_to_get_them(saved: Saved, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray.data", None)
-    with pytest.raises(ImportError, match=r'Ray Data \(.+\)\. Install it with: pip install "sylvan\[ray\]"'):
+    with raises(ImportError, "sylvan[ray]"):
         sylvan.distributed.rank(None, saved.folder / "texts")
     monkeypatch.setitem(sys.modules, "ray", None)
     for call in (sylvan.distributed.rank, lambda *given: sylvan.distributed.rank_files(["a"], given[1], "out")):
-        with pytest.raises(ImportError, match=r'needs Ray\. Install it with: pip install "sylvan\[ray\]"'):
+        with raises(ImportError, "sylvan[ray]"):
             call(None, saved.folder / "texts")

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 from child_processes import python
+from kit.errors import raises
 from waiting import PATIENCE, until
 
 import sylvan
@@ -100,7 +101,7 @@ def test_answers_are_those_of_one_process(cluster: Any, serial: ShardedIRLIIndex
         assert index.tune(QUERIES, 0.8, k=5) == plain.tune(QUERIES, 0.8, k=5)
         same(index, plain)
         assert [one.text() for one in index.report()] == [one.text() for one in plain.report()]
-        with pytest.raises(ParameterError, match="'min_votes' parameter of search"):
+        with raises(ParameterError, "min_votes"):
             index.search(QUERIES, min_votes=9)
         index.save(tmp_path / "index")
         lose(index, 1)
@@ -188,9 +189,9 @@ def test_what_was_not_saved_is_lost_with_its_shard(index: ShardedIRLIIndex) -> N
     index.add(QUERIES[:2])
     pids = [pid for pid, _ in places(index)]
     lose(index, 1)
-    with pytest.raises(SylvanError, match=r"^Shard 1 was lost with vectors that were not saved, because its process"):
+    with raises(SylvanError, "because", 1):
         index.search(QUERIES)
-    with pytest.raises(NotFittedError, match="closed before it was saved, or lost a shard"):
+    with pytest.raises(NotFittedError):
         index.search(QUERIES)
     until(lambda: ended(pids), "the processes of shards go on")
 
@@ -198,30 +199,30 @@ def test_what_was_not_saved_is_lost_with_its_shard(index: ShardedIRLIIndex) -> N
 def test_a_folder_that_a_node_does_not_see(index: ShardedIRLIIndex, serial: Any, tmp_path: Path) -> None:
     (tmp_path / "index").rename(tmp_path / "elsewhere")
     lose(index, 2)
-    with pytest.raises(ModelError, match=r"The node '.+' doesn't see the folder '.*index' of the index\. Save it"):
+    with raises(ModelError, "index"):
         index.search(QUERIES)
     (tmp_path / "elsewhere").rename(tmp_path / "index")
     same(index, serial)
     other = sharded(n_shards=2).fit(BASE[:50])
     other.save(tmp_path / "index")
     lose(index, 0)
-    with pytest.raises(ModelError, match="was replaced since it was loaded"):
+    with raises(ModelError, "replaced"):
         index.search(QUERIES)
 
 
 def test_shards_without_room_are_refused_at_once(cluster: Any) -> None:
     for parameters, words in (
-        ({"cpus_per_shard": 2}, r"room for 0 of 3 shards: each needs 2 CPUs of one node, and the nodes have: 1 CPU"),
-        ({"cpus_per_shard": 1}, "room for 2 of 3 shards: each needs 1 CPU of one node"),
-        ({"cpus_per_shard": 0, "memory_per_shard": "1000TB"}, r"room for 0 of 3 .* 0 CPUs and 1000000\.0 GB of one"),
+        ({"cpus_per_shard": 2}, (0, 3, "2 CPUs", "1 CPU")),
+        ({"cpus_per_shard": 1}, (2, 3, "1 CPU")),
+        ({"cpus_per_shard": 0, "memory_per_shard": "1000TB"}, (0, 3, "0 CPUs", "1000000.0 GB")),
     ):
-        with pytest.raises(SylvanError, match=words):
+        with raises(SylvanError, words):
             sharded(ray_shards(**parameters, start_timeout=1e6)).fit(BASE)  # type: ignore[arg-type]
 
 
 def test_shards_whose_room_is_taken_are_not_waited_for_for_ever(index: ShardedIRLIIndex, serial: Any) -> None:
     other = sharded(ray_shards(cpus_per_shard=0.5, start_timeout=1))
-    with pytest.raises(SylvanError, match=r"Shard \d has found no place within 1 seconds: each needs 0\.5 CPUs, and"):
+    with raises(SylvanError, 1, "0.5", "CPUs"):
         other.fit(BASE)
     same(index, serial)
 
@@ -309,11 +310,11 @@ if __name__ == "__main__":
 
 def test_parameters_are_checked() -> None:
     for parameters, words in (
-        ({"cpus_per_shard": -1}, r"'cpus_per_shard' parameter of ray_shards must be a float in \[0, inf\)"),
-        ({"memory_per_shard": "much"}, "'memory_per_shard' parameter must be a number of bytes"),
-        ({"start_timeout": 0}, r"'start_timeout' parameter of ray_shards must be a float in \(0, inf\)"),
+        ({"cpus_per_shard": -1}, ("cpus_per_shard", "ray_shards", "[0, inf)", -1)),
+        ({"memory_per_shard": "much"}, ("memory_per_shard", "much")),
+        ({"start_timeout": 0}, ("start_timeout", "ray_shards", "(0, inf)", 0)),
     ):
-        with pytest.raises(ParameterError, match=words):
+        with raises(ParameterError, words):
             ray_shards(**parameters)  # type: ignore[arg-type]
 
 
@@ -342,6 +343,6 @@ def test_a_shard_that_is_lost_again_and_again_is_given_up() -> None:
         there.left = n_losses
         assert [answer.size for answer in run_calls(there, asked, sources)] == [0, 0]
     there.left = 100
-    with pytest.raises(SylvanError, match=r"^Shard 1 was lost 6 times, the last time because of a test\.$"):
+    with raises(SylvanError, "because", 1, 6):
         run_calls(there, asked, sources)
     assert isinstance(pickle.loads(pickle.dumps(LostShardsError({1: "a"}, [2]))), LostShardsError)

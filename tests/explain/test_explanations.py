@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from kit.errors import raises
 
 import sylvan
 from sylvan import NeighborRanker, TextModel, TfidfVectorizer, XRLinear, store
@@ -204,7 +205,7 @@ def test_saving_its_three_forms(tagger: tuple, tmp_path: Path) -> None:
     assert (tmp_path / "a.html").read_text("utf-8") == found.html()
     assert (tmp_path / "a.txt").read_text("utf-8") == found.text() + "\n"
     assert json.loads((tmp_path / "a.json").read_text("utf-8")) == found.to_dict()
-    with pytest.raises(DataError, match="can't be written"):
+    with raises(DataError, "written"):
         found.save(tmp_path / "missing" / "a.html")
 
 
@@ -232,46 +233,46 @@ def test_the_bytes_are_the_same_for_any_number_of_threads(data: tuple) -> None:
 
 
 REFUSED = [
-    (lambda m, X, Y: m.explain(X[:2], 0), DataError, r"explain takes one row, as X\[\[7\]\]. X has shape \(2, 40\)"),
-    (lambda m, X, Y: m.explain(X[:0], 0), DataError, r"X has shape \(0, 40\)"),
-    (lambda m, X, Y: m.explain(X[0, :3], 0), DataError, "3 features, but XRLinear is expecting 40"),
-    (lambda m, X, Y: m.explain(X[0], 30), DataError, r"label must be an id in \[0, 30\). Got 30 instead"),
-    (lambda m, X, Y: m.explain(X[0], True), DataError, r"label must be an id in \[0, 30\). Got True instead"),
-    (lambda m, X, Y: m.explain(X[0], "a"), DataError, "as this model knows no names. Got 'a'"),
-    (lambda m, X, Y: m.explain(X[0], 0, top=0), ParameterError, r"'top' parameter of explain must be an int in \[1, "),
-    (lambda m, X, Y: m.explain(X[0], 0, examples=(X, Y), n_examples=0), ParameterError, "'n_examples' parameter of"),
-    (lambda m, X, Y: m.explain(X[0], 0, examples=X), DataError, r"examples must be a pair .* Got csr_matrix"),
-    (lambda m, X, Y: m.explain(X[0], 0, examples=(X, Y[:5])), DataError, "120 rows are needed"),
-    (lambda m, X, Y: m.explain(X[0], 0, examples=(X[:, :5], Y)), DataError, "features of examples has 5 features"),
-    (lambda m, X, Y: m.explain(X[0], 0, examples=(X, sp.eye(120))), DataError, "but the model has 30 labels"),
-    (lambda m, X, Y: m.explain(X[0], 0, feature_names=["a"]), DataError, "feature_names has 1 name, but the model"),
-    (lambda m, X, Y: m.explain(X[0], 0, label_names=["a"]), DataError, "label_names has 1 name, but the model"),
+    (lambda m, X, Y: m.explain(X[:2], 0), DataError, ("X", 7, "(2, 40)")),
+    (lambda m, X, Y: m.explain(X[:0], 0), DataError, ("X", "(0, 40)")),
+    (lambda m, X, Y: m.explain(X[0, :3], 0), DataError, (3, "XRLinear", 40)),
+    (lambda m, X, Y: m.explain(X[0], 30), DataError, ("[0, 30)", 30)),
+    (lambda m, X, Y: m.explain(X[0], True), DataError, ("[0, 30)", "True")),
+    (lambda m, X, Y: m.explain(X[0], "a"), DataError, "'a'"),
+    (lambda m, X, Y: m.explain(X[0], 0, top=0), ParameterError, ("top", 0)),
+    (lambda m, X, Y: m.explain(X[0], 0, examples=(X, Y), n_examples=0), ParameterError, ("n_examples", 0)),
+    (lambda m, X, Y: m.explain(X[0], 0, examples=X), DataError, "csr_matrix"),
+    (lambda m, X, Y: m.explain(X[0], 0, examples=(X, Y[:5])), DataError, (120, "rows")),
+    (lambda m, X, Y: m.explain(X[0], 0, examples=(X[:, :5], Y)), DataError, ("examples", 5, "features")),
+    (lambda m, X, Y: m.explain(X[0], 0, examples=(X, sp.eye(120))), DataError, (30, "(120, 120)")),
+    (lambda m, X, Y: m.explain(X[0], 0, feature_names=["a"]), DataError, ("feature_names", 1)),
+    (lambda m, X, Y: m.explain(X[0], 0, label_names=["a"]), DataError, ("label_names", 1)),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("call", "error", "words"), REFUSED)
 def test_refusals(call, error, words, model: XRLinear, data: tuple) -> None:  # type: ignore[no-untyped-def]
-    with pytest.raises(error, match=words):
+    with raises(error, words):
         call(model, *data)
 
 
 TEXTS_REFUSED = [
-    ("bread", "baking", {}, r"no label 'baking' among the 4 of this model. Did you mean 'Baking'\?"),
-    ("bread", "Wahling", {}, r"no label 'Wahling' .* Did you mean 'Whaling' or 'Baking'\?"),
-    ("bread", "xyz", {}, r"no label 'xyz' among the 4 of this model\.$"),
-    (["a", "b"], "Baking", {}, "explain takes one text. Got 2 instead"),
-    ([3], "Baking", {}, "texts must be strings. Got int in row 0"),
-    ("bread", "Baking", {"examples": ["a", "b", "c"]}, r"a pair \(texts, label_lists\).* Got list instead"),
-    ("bread", "Baking", {"examples": (["a"] * 12, [["Baking"]] * 2)}, "examples have 12 texts, but labels for 2"),
+    ("bread", "baking", {}, ("baking", 4, "Baking")),
+    ("bread", "Wahling", {}, ("Wahling", "Whaling", "Baking")),
+    ("bread", "xyz", {}, ("xyz", 4)),
+    (["a", "b"], "Baking", {}, ("explain", 2)),
+    ([3], "Baking", {}, "row 0"),
+    ("bread", "Baking", {"examples": ["a", "b", "c"]}, "label_lists"),
+    ("bread", "Baking", {"examples": (["a"] * 12, [["Baking"]] * 2)}, ("labels", 12, 2)),
 ]
 
 
 def test_refusals_of_text_models(tagger: tuple) -> None:
     for text, label, options, words in TEXTS_REFUSED:
-        with pytest.raises(DataError, match=words):
+        with raises(DataError, words):
             tagger[0].explain(text, label, **options)
     for model, row in ((TextModel(), "bread"), (XRLinear(), np.eye(1))):
-        with pytest.raises(NotFittedError, match="call fit before explain"):
+        with pytest.raises(NotFittedError):
             model.explain(row, 0)
 
 
@@ -321,13 +322,13 @@ def test_neighbors_of_a_text_model(tagger: tuple) -> None:
     assert [one.row for one in own.examples] == [one.row for one in expected]
     other = TextModel(TfidfVectorizer(n_jobs=1), NeighborRanker(n_jobs=1)).fit(["bread"], [["Cakes"]])
     assert model.explain("bread", "Baking", examples=other).examples == ()
-    with pytest.raises(DataError, match="have 1 text, but the NeighborRanker was fitted on 12"):
+    with raises(DataError, 1, "NeighborRanker", 12):
         model.explain("bread", "Baking", examples=(ranker, texts[:1]))
-    with pytest.raises(DataError, match=r"must be a NeighborRanker or hold one\. Got XRLinear instead"):
+    with raises(DataError, "NeighborRanker", "XRLinear"):
         model.explain("bread", "Baking", examples=model)
-    with pytest.raises(DataError, match="given as examples is not fitted yet"):
+    with raises(DataError, "fitted"):
         model.explain("bread", "Baking", examples=NeighborRanker())
-    with pytest.raises(DataError, match=r"given as examples has 1 feature and 1 label, but the model has \d+ and 4"):
+    with raises(DataError, "feature", 1, 4):
         model.explain("bread", "Baking", examples=NeighborRanker().fit(np.eye(1), [[0]]))
 
 
@@ -353,9 +354,9 @@ def test_a_tail_is_said(model: XRLinear, data: tuple) -> None:
 
 @pytest.mark.parametrize("name", ["allowed", "denied"])
 def test_filters_are_refused(name: str, model: XRLinear, tagger: tuple, data: tuple) -> None:
-    with pytest.raises(ParameterError, match=f"explain looks at the ranking of all labels: it takes no '{name}'"):
+    with raises(ParameterError, name):
         model.explain(data[0][0], 3, **{name: [1]})
-    with pytest.raises(ParameterError, match=f"it takes no '{name}'"):
+    with raises(ParameterError, name):
         tagger[0].explain("bread", "Baking", **{name: ["Baking"]})
 
 
@@ -364,7 +365,7 @@ def test_labels_that_fit_was_given_by_name() -> None:
     model = XRLinear(n_jobs=1).fit(X, [["ash"], ["oak"], ["elm"]] * 4)
     found = model.explain(X[:1], "oak")
     assert found.name == "oak" and found.trees[0].paths[0].steps[-1].title == "oak"
-    with pytest.raises(DataError, match=r"no label 'oka' among the 3 of this model\. Did you mean 'oak'\?"):
+    with raises(DataError, "oka", 3, "oak"):
         model.explain(X[:1], "oka")
 
 

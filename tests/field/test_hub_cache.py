@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from kit.errors import raises
 
 from sylvan import XRLinear
 from sylvan.errors import ModelError
@@ -29,5 +30,5 @@ def test_how_a_damaged_copy_is_fetched_again(
     monkeypatch.setattr(module, "download", lambda *_: (str(folder), None))
     monkeypatch.setattr(module, "check_links", lambda *_: None)
     damage(next(folder.glob("*.npy")))
-    with pytest.raises(ModelError, match=f"in the Hub's cache alone, delete {copy} and ask again"):
+    with raises(ModelError, "Hub", f"delete {copy}"):
         getattr(module, name)("owner/name")

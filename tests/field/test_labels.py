@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from kit.errors import raises, warns
 
 import sylvan
 from sylvan import BeamTreeClassifier, Ensemble, NeighborRanker, Reranker, TextModel, TopK, XRLinear, metrics
@@ -154,21 +155,21 @@ def test_metrics_look_names_up(model: Any, Y: Any, expected: float) -> None:
 @pytest.mark.parametrize(
     ("model", "Y", "words"),
     [
-        (NAMED, PLACES.tolist(), "by ints, such as 0, but they are called by strings, such as 'ash'"),
-        (XRLinear(n_jobs=1).fit(X, PLACES + 5), WOODS, "by strings, such as 'ash', but they are called by ints"),
-        (NAMED, np.eye(5)[PLACES], "5 columns, but there are 4 labels"),
-        (XRLinear(n_jobs=1).fit(X, PLACES), WOODS, "something other than a label id"),
+        (NAMED, PLACES.tolist(), (0, "ash")),
+        (XRLinear(n_jobs=1).fit(X, PLACES + 5), WOODS, "ash"),
+        (NAMED, np.eye(5)[PLACES], ("columns", 5, 4)),
+        (XRLinear(n_jobs=1).fit(X, PLACES), WOODS, "row 0"),
     ],
 )
-def test_metrics_refuse_what_they_can_not_look_up(model: Any, Y: Any, words: str) -> None:
-    with pytest.raises(DataError, match=words):
+def test_metrics_refuse_what_they_can_not_look_up(model: Any, Y: Any, words: object) -> None:
+    with raises(DataError, words):
         metrics.precision(Y, model.rank(X, k=1), at=1)
 
 
 def test_metrics_of_answers_without_names() -> None:
     top = TopK(np.array([[2, 0], [1, 3]], np.int32), np.array([[0.9, 0.4], [0.7, 0.1]], np.float32))
     assert metrics.precision([[2], [3]], top, at=1) == {1: 0.5}
-    with pytest.raises(DataError, match="Y names label 3, but the scores have 3 columns"):
+    with raises(DataError, "Y", "label 3", 3):
         metrics.precision([1, 3], np.eye(3)[:2], at=1)
 
 
@@ -197,7 +198,7 @@ def test_names_of_one_form_are_one_label(name: str) -> None:
 def test_a_blank_name_is_no_label(name: str) -> None:
     model, rows = made(name)
     Y = [[f"label {place}", *(["", "  "] if i == 0 else [])] for i, place in enumerate(PLACES)]
-    with pytest.warns(DataWarning, match="2 labels are blank and were left out"):
+    with warns(DataWarning, "blank", 2):
         model.fit(rows, Y)
     assert model.classes_.tolist() == [f"label {place}" for place in range(4)]
 
@@ -208,7 +209,7 @@ def test_names_that_come_later_have_the_same_form() -> None:
     assert model.classes_.tolist()[-1] == NFC and model.n_labels_ == 4
     renamed = model.with_label_names({f" {NFD}": "Wa\u0308lder "})
     assert renamed.classes_.tolist()[-1] == "Wälder"
-    with pytest.raises(DataError, match="blank"):
+    with raises(DataError, "blank"):
         model.with_label_names({NFC: " "})
     assert model.without_labels([NFD]).removed_labels_.tolist() == [3]
 
@@ -217,11 +218,11 @@ def test_vocabularies() -> None:
     names = Vocabulary([f" {NFD}", "sea"])
     assert list(names) == [NFC, "sea"] and names.encode([[NFC], [f"{NFD} "]]).toarray().tolist() == [[1, 0]] * 2
     assert list(Vocabulary.from_labels([[NFC, NFD, "", " sea "]])) == [NFC, "sea"]
-    with pytest.raises(DataError, match="two ids"):
+    with raises(DataError, "Bäume"):
         Vocabulary([NFC, NFD])
-    with pytest.raises(DataError, match="must not be blank"):
+    with raises(DataError, "blank"):
         Vocabulary(["sea", " "])
-    with pytest.warns(DataWarning, match="1 label is blank"):
+    with warns(DataWarning, "blank", 1):
         assert names.encode([["sea", ""]]).nnz == 1
 
 
@@ -238,7 +239,7 @@ def test_a_column_of_flags_is_one_label(Y: Any) -> None:
 @pytest.mark.parametrize("dtype", [np.int64, np.float32])
 def test_a_column_of_zeros_and_ones_says_what_it_is_taken_for(dtype: Any) -> None:
     Y = (PLACES[:, None] > 1).astype(dtype)
-    with pytest.warns(DataWarning, match=r"\(32, 1\) is taken as a matrix with a column for one label"):
+    with warns(DataWarning, "(32, 1)"):
         model = XRLinear(n_jobs=1).fit(X, Y)
     assert model.n_labels_ == 1
 
@@ -247,7 +248,7 @@ def test_a_column_of_zeros_and_ones_says_what_it_is_taken_for(dtype: Any) -> Non
 def test_lists_of_zeros_and_ones_are_no_ids(width: int) -> None:
     Y = np.eye(width, dtype=int)[PLACES % width].tolist()
     for call in (lambda: XRLinear(n_jobs=1).fit(X, Y), lambda: metrics.precision(Y, NAMED.rank(X, k=1), at=1)):
-        with pytest.raises(DataError, match=r"lists of \d zeros and ones.*np\.asarray\(Y\)"):
+        with raises(DataError, "np.asarray", "Y"):
             call()
 
 
@@ -257,14 +258,14 @@ def test_lists_of_zeros_and_ones_are_no_ids(width: int) -> None:
 @pytest.mark.parametrize(
     ("targets", "words"),
     [
-        ("one-hot", r"look like one-hot rows: 7 zeros and ones.*targets\.argmax\(dim=-1\)"),
-        ("multi-hot", "look like one-hot rows"),
-        ([[3, 3], [1, 2]], "name class 3 twice for one query"),
-        ([[3, -100], [2, 2]], "name class 2 twice for one query"),
+        ("one-hot", (7, "targets.argmax", "dim=-1")),
+        ("multi-hot", "one-hot"),
+        ([[3, 3], [1, 2]], "class 3"),
+        ([[3, -100], [2, 2]], "class 2"),
     ],
 )
 @pytest.mark.parametrize("loss", ["full", "sampled", "cane"])
-def test_losses_refuse_what_is_no_row_of_classes(loss: str, targets: Any, words: str) -> None:
+def test_losses_refuse_what_is_no_row_of_classes(loss: str, targets: Any, words: object) -> None:
     torch = pytest.importorskip("torch")
     from sylvan.sampling import CANELoss, FullSoftmaxLoss, SampledSoftmaxLoss, Uniform
 
@@ -276,9 +277,9 @@ def test_losses_refuse_what_is_no_row_of_classes(loss: str, targets: Any, words:
     forms = {"one-hot": hot, "multi-hot": hot + torch.eye(7, dtype=torch.long)[6]}
     given = forms[targets] if isinstance(targets, str) else torch.tensor(targets)
     queries, table = torch.randn(2, 4), torch.nn.Parameter(torch.randn(7, 4))
-    with pytest.raises(DataError, match=words):
+    with raises(DataError, words):
         made[loss]()(queries, table, given)
     for good in ([3, 1], [[3, 1], [2, -100]], [[-100, -100], [0, 1]]):
         assert torch.isfinite(made[loss]()(queries, table, torch.tensor(good)))
-    with pytest.raises(DataError, match="name class 3 twice for one query"):  # of a sequence of queries
+    with raises(DataError, "class 3"):  # of a sequence of queries
         made[loss]()(queries[:, None], table, torch.tensor([[[3, 1, 3]], [[0, 1, 2]]]))

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from kit.errors import raises
 from torch import Tensor, nn
 
 from sylvan.errors import DataError
@@ -179,18 +180,18 @@ def test_targets_of_narrow_dtypes_are_those_of_int64(name: str, dtype: torch.dty
 @pytest.mark.parametrize(
     ("dtype", "wrong", "said"),
     [
-        (torch.uint8, 156, "Got 156"),  # -100 in 8 bits, which is the ignored target
-        (torch.int8, -1, "Got -1"),
-        (torch.int16, 60, "Got 60"),
-        (torch.uint16, 65436, "Got 65436"),
-        (torch.uint64, 2**64 - 100, "Got 18446744073709551516"),
+        (torch.uint8, 156, 156),  # -100 in 8 bits, which is the ignored target
+        (torch.int8, -1, (-1, "[0, 50)")),
+        (torch.int16, 60, (60, "[0, 50)")),
+        (torch.uint16, 65436, 65436),
+        (torch.uint64, 2**64 - 100, 18446744073709551516),
     ],
 )
 @pytest.mark.parametrize("name", ["full", "sampled"])
-def test_narrow_targets_out_of_range_are_named(name: str, dtype: torch.dtype, wrong: int, said: str) -> None:
+def test_narrow_targets_out_of_range_are_named(name: str, dtype: torch.dtype, wrong: int, said: object) -> None:
     table, queries = torch.randn(50, DIM), torch.randn(3, DIM)
     loss = FullSoftmaxLoss() if name == "full" else SampledSoftmaxLoss(Uniform(50), 5)
-    with pytest.raises(DataError, match=said):
+    with raises(DataError, said):
         loss(queries, table, torch.tensor([1, 0, wrong], dtype=dtype))
 
 
@@ -205,7 +206,7 @@ def test_samplers_take_ids_of_narrow_dtypes(dtype: torch.dtype) -> None:
     batch.observe(ids.to(dtype))
     assert batch.batch.tolist() == [1, 2, 100]
     of_some.observe(ids.to(dtype))
-    with pytest.raises(DataError, match=r"in \[0, 40000\)"):
+    with raises(DataError, "[0, 40000)"):
         Uniform(40_000).log_prob(queries, torch.tensor([40_000], dtype=torch.int32))
 
 

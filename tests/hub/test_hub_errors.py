@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hub_models import TEXTS
 from hub_server import Hub
+from kit.errors import raises
 
 import sylvan
 from sylvan import XRLinear
@@ -15,26 +16,26 @@ from sylvan.errors import HubError, ModelError, NotFittedError, ParameterError
 from sylvan.hub import pull, push
 
 NAME = "someone/books"
-# What a request is answered with, and the sentence.
+# What a request is answered with, and a word of the sentence.
 PUSHING = {
-    "no token that may create": ("POST", "/api/repos/create", 403, r"the token doesn't allow it \(403\)"),
-    "a token that isn't one": ("POST", "/api/repos/create", 401, r"the token was refused \(401\): set HF_TOKEN"),
-    "creating fails": ("POST", "/api/repos/create", 500, r"the Hub fails \(500\): try again later\."),
-    "a refused card": ("POST", "/api/validate-yaml", 400, r"refuses it: Invalid metadata in README.md"),
-    "the list of files fails": ("GET", "/tree/", 502, r"the Hub fails \(502\)"),
-    "no right to write": ("POST", "/preupload/", 403, r"the token doesn't allow it \(403\)"),
-    "git-lfs refuses": ("POST", "/info/lfs/objects/batch", 403, r"the token doesn't allow it \(403\)"),
-    "the storage refuses": ("PUT", "/lfs/", 413, r"the Hub refuses it \(413\): "),
-    "another commit in between": ("POST", "/commit/", 409, r"somebody else changed it at the same time \(409\): try"),
-    "another parent": ("POST", "/commit/", 412, r"somebody else changed it at the same time \(412\)"),
-    "the commit fails": ("POST", "/commit/", 500, r"the Hub fails \(500\): try again later\."),
+    "no token that may create": ("POST", "/api/repos/create", 403, "token"),
+    "a token that isn't one": ("POST", "/api/repos/create", 401, "HF_TOKEN"),
+    "creating fails": ("POST", "/api/repos/create", 500, "Hub"),
+    "a refused card": ("POST", "/api/validate-yaml", 400, "README.md"),
+    "the list of files fails": ("GET", "/tree/", 502, "Hub"),
+    "no right to write": ("POST", "/preupload/", 403, "token"),
+    "git-lfs refuses": ("POST", "/info/lfs/objects/batch", 403, "token"),
+    "the storage refuses": ("PUT", "/lfs/", 413, "Hub"),
+    "another commit in between": ("POST", "/commit/", 409, "changed"),
+    "another parent": ("POST", "/commit/", 412, "changed"),
+    "the commit fails": ("POST", "/commit/", 500, "Hub"),
 }
 PULLING = {
-    "a token that isn't one": ("GET", "/api/models/", 401, r"the token was refused \(401\): set HF_TOKEN to a valid"),
-    "forbidden": ("GET", "/api/models/", 403, r"the token doesn't allow it \(403\)"),
-    "the Hub fails": ("GET", "/api/models/", 503, r"the Hub fails \(503\): try again later\."),
-    "an unknown status": ("GET", "/api/models/", 418, r"the Hub refuses it \(418\): "),
-    "a file that is refused": ("HEAD", "/resolve/", 403, r"the token doesn't allow it \(403\)"),
+    "a token that isn't one": ("GET", "/api/models/", 401, "HF_TOKEN"),
+    "forbidden": ("GET", "/api/models/", 403, "token"),
+    "the Hub fails": ("GET", "/api/models/", 503, "Hub"),
+    "an unknown status": ("GET", "/api/models/", 418, "Hub"),
+    "a file that is refused": ("HEAD", "/resolve/", 403, "token"),
 }
 
 
@@ -44,13 +45,13 @@ def is_sentence(text: str) -> bool:
 
 @pytest.mark.parametrize("name", PUSHING)
 def test_pushes_that_fail(name: str, hub: Hub, saved: str) -> None:
-    method, pattern, status, sentence = PUSHING[name]
+    method, pattern, status, word = PUSHING[name]
     if "create" not in pattern:
         hub.repo(NAME)
     before = dict(hub.repos)
     commits = {one: dict(repo.refs) for one, repo in hub.repos.items()}
     hub.fail(method, pattern, status, message="Invalid credentials in Authorization header" if status == 401 else "no")
-    with pytest.raises(HubError, match=rf"^someone/books can't be pushed: .*{sentence}") as caught:
+    with raises(HubError, NAME, "pushed", word if status == 400 else (word, status)) as caught:
         push(saved, NAME)
     assert is_sentence(str(caught.value)), str(caught.value)
     after = {one: repo.refs for one, repo in hub.repos.items() if one in before}
@@ -59,10 +60,10 @@ def test_pushes_that_fail(name: str, hub: Hub, saved: str) -> None:
 
 @pytest.mark.parametrize("name", PULLING)
 def test_pulls_that_fail(name: str, hub: Hub, saved: str, tmp_path: Path) -> None:
-    method, pattern, status, sentence = PULLING[name]
+    method, pattern, status, word = PULLING[name]
     push(saved, NAME)
     hub.fail(method, pattern, status, message="Invalid credentials in Authorization header" if status == 401 else "no")
-    with pytest.raises(HubError, match=rf"^someone/books can't be downloaded: .*{sentence}") as caught:
+    with raises(HubError, NAME, "downloaded", status, word) as caught:
         pull(NAME, tmp_path / "m")
     assert is_sentence(str(caught.value)), str(caught.value)
     assert not (tmp_path / "m").exists()
@@ -72,26 +73,26 @@ def test_what_signs_an_address_is_not_shown(hub: Hub, saved: str) -> None:
     """The storage's addresses hold the right to write there after a question mark."""
     hub.signature = "?X-Amz-Signature=feedc0ffee"
     hub.fail("PUT", "/lfs/", 413)
-    with pytest.raises(HubError, match=r"the Hub refuses it \(413\)") as caught:
+    with raises(HubError, 413) as caught:
         push(saved, NAME)
     assert "/lfs/" in str(caught.value) and "feedc0ffee" not in str(caught.value)
 
 
 def test_nobody_is_known_by_that_name(hub: Hub, no_token: None) -> None:
-    with pytest.raises(HubError, match=r"^someone/none can.t be downloaded: the Hugging Face Hub \(http.*\) has no s"):
+    with raises(HubError, "downloaded"):
         sylvan.from_pretrained("someone/none")
 
 
 def test_a_gated_repository(hub: Hub, saved: str) -> None:
     push(saved, NAME)
     hub.fail("GET", "/api/models/", 403, "GatedRepo", "Access to model someone/books is restricted")
-    with pytest.raises(HubError, match=r"its owner gives access on request: ask on its page"):
+    with raises(HubError, "access"):
         pull(NAME)
 
 
 def test_a_repository_without_a_model(hub: Hub) -> None:
     hub.repo("someone/bert").commit({"config.json": b"{}", "pytorch_model.bin": b"\x80\x02."})
-    with pytest.raises(ModelError, match=r"^someone/bert holds no Sylvan model: it has no manifest.json\.$"):
+    with raises(ModelError, "manifest.json", "model"):
         pull("someone/bert")
     assert not hub.asked("resolve")
 
@@ -102,14 +103,14 @@ def test_a_repository_without_one_of_its_files(hub: Hub, saved: str) -> None:
     gone = next(name for name in files if name.endswith(".npy"))
     del files[gone]
     hub.repos[NAME].commit(files)
-    with pytest.raises(HubError, match=rf"isn't complete in the cache: '{gone}', which its manifest names, is missi"):
+    with raises(HubError, gone):
         pull(NAME)
 
 
 def test_no_room_on_the_disk(hub: Hub, saved: str, monkeypatch: pytest.MonkeyPatch) -> None:
     push(saved, NAME)
     monkeypatch.setattr("shutil.disk_usage", lambda path: type("Usage", (), {"free": 100}))
-    with pytest.raises(HubError, match=r"can't be downloaded: it takes \d+ kB more, and there are 0 kB free in the"):
+    with raises(HubError, "6 kB", "0 kB"):
         pull(NAME)
     assert not hub.asked("GET .*npy")
 
@@ -117,28 +118,28 @@ def test_no_room_on_the_disk(hub: Hub, saved: str, monkeypatch: pytest.MonkeyPat
 def test_without_the_extra(hub: Hub, saved: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
     for call in (lambda: push(saved, NAME), lambda: pull(NAME), lambda: sylvan.from_pretrained(NAME)):
-        with pytest.raises(ImportError, match=r'need huggingface_hub. Install it with: pip install "sylvan\[hub\]"'):
+        with raises(ImportError, "huggingface_hub", "sylvan[hub]"):
             call()
     assert not hub.requests
 
 
 def test_what_is_not_there_to_be_pushed(hub: Hub, saved: str, tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match="there is no such folder"):
+    with raises(ModelError, "folder"):
         push(tmp_path / "none", NAME)
-    with pytest.raises(NotFittedError, match="not fitted yet: call fit before save"):
+    with pytest.raises(NotFittedError):
         XRLinear().push_to_hub(NAME)
     model = sylvan.load(saved, mmap=False)
     model.save(tmp_path / "m")
     path = next((tmp_path / "m").glob("*.npy"))
     path.write_bytes(path.read_bytes()[:-1] + b"x")
-    with pytest.raises(ModelError, match="its checksum is not the one in the manifest"):
+    with raises(ModelError, "checksum"):
         push(tmp_path / "m", NAME)
-    with pytest.raises(ParameterError, match=r"The 'license' parameter of push must be a name. Got '' instead\."):
+    with raises(ParameterError, "license", "''"):
         push(saved, NAME, license="")
     assert not hub.requests, "nothing was asked for a model that isn't pushed"
     assert model.rank(TEXTS[:1], k=1).names
 
 
 def test_other_classes(saved: str) -> None:
-    with pytest.raises(ModelError, match=r"holds a TextModel, where XRLinear was asked for: sylvan\.from_"):
+    with raises(ModelError, "TextModel", "XRLinear", "sylvan.from_pretrained"):
         XRLinear.from_pretrained(saved)

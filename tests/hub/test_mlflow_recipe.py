@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kit.errors import raises
 
 import sylvan
 
@@ -55,7 +56,7 @@ def test_the_block_of_the_document(store: Path, saved: str, monkeypatch: pytest.
     signature = names["served"].metadata.signature
     assert [one.name for one in signature.inputs] == ["text"]
     assert len(names["served"].predict(frame)["labels"][0]) == 3
-    with pytest.raises(mlflow.exceptions.MlflowException, match="text"):
+    with raises(mlflow.exceptions.MlflowException, "text"):
         names["served"].predict(pd.DataFrame({"body": ["whale"]}))
 
 

@@ -14,6 +14,7 @@ import yaml
 from hub_models import LABELS, TEXTS
 from hub_server import READER, WRITER, Hub
 from kit.bits import same_bits
+from kit.errors import raises
 
 import sylvan
 from sylvan import TextModel, TfidfVectorizer, XRLinear, store
@@ -118,9 +119,9 @@ def test_branches_and_tags(hub: Hub, saved: str) -> None:
     hub.repos[NAME].refs["v1.0"] = on_main
     assert isinstance(sylvan.from_pretrained(f"{NAME}@v1.0"), TextModel)
     assert isinstance(XRLinear.from_pretrained(NAME, revision="next/v2"), XRLinear)
-    with pytest.raises(ModelError, match=r"'someone/books' holds a TextModel, where XRLinear was asked for: sylvan"):
+    with raises(ModelError, "someone/books", "TextModel", "XRLinear"):
         XRLinear.from_pretrained(NAME)
-    with pytest.raises(HubError, match=r"someone/books@v9 can't be downloaded: 'someone/books' has no revision 'v9'\."):
+    with raises(HubError, "v9", "someone/books"):
         sylvan.from_pretrained(NAME, revision="v9")
 
 
@@ -130,10 +131,10 @@ def test_private_repositories(hub: Hub, saved: str, monkeypatch: pytest.MonkeyPa
     push(saved, NAME, private=True)
     assert isinstance(sylvan.from_pretrained(NAME, token=READER), TextModel)
     push(saved, "someone/open")
-    with pytest.raises(HubError, match=r"'someone/open' exists and is public\. Make it private"):
+    with raises(HubError, "someone/open", "private"):
         push(saved, "someone/open", private=True)
     monkeypatch.delenv("HF_TOKEN")
-    with pytest.raises(HubError, match=r"has no such model, or it is private and HF_TOKEN isn't set"):
+    with raises(HubError, "HF_TOKEN"):
         sylvan.from_pretrained(NAME, revision="main2")
     assert isinstance(sylvan.from_pretrained("someone/open"), TextModel), "no token is needed for what is public"
 
@@ -151,10 +152,10 @@ def test_a_readme_of_your_own(hub: Hub, saved: str, tmp_path: Path) -> None:
     push(tmp_path / "m", NAME, license="apache-2.0")
     assert metadata(hub.files(NAME))["license"] == "apache-2.0"
     (tmp_path / "m" / "README.md").write_text("---\na: [\n---\n# Books\n")
-    with pytest.raises(DataError, match=r"The metadata before '.*README.md' isn't YAML: "):
+    with raises(DataError, "YAML", "metadata"):
         push(tmp_path / "m", NAME)
     (tmp_path / "m" / "README.md").write_text("---\n- a\n---\n# Books\n")
-    with pytest.raises(DataError, match=r"must be a mapping\. Got list instead\."):
+    with raises(DataError, "mapping"):
         push(tmp_path / "m", NAME)
 
 
@@ -181,7 +182,7 @@ def test_a_folder_is_replaced_as_a_whole_or_not_at_all(hub: Hub, saved: str, tmp
     XRLinear().fit(np.eye(3, dtype=np.float32), [[0], [1], [2]]).save(tmp_path / "m")
     name = next(name for name in hub.files(NAME) if name.endswith(".npy"))
     hub.repos[NAME].commit({**hub.files(NAME), name: hub.files(NAME)[name][:-1] + b"x"})
-    with pytest.raises(ModelError, match="its checksum is not the one in the manifest"):
+    with raises(ModelError, "checksum"):
         pull(NAME, tmp_path / "m")
     assert isinstance(sylvan.load(tmp_path / "m"), XRLinear)
     push(saved, NAME)
@@ -190,7 +191,7 @@ def test_a_folder_is_replaced_as_a_whole_or_not_at_all(hub: Hub, saved: str, tmp
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("x")
     asked = len(hub.requests)
-    with pytest.raises(ModelError, match="is not empty and is not a Sylvan model"):
+    with raises(ModelError, "empty"):
         pull(NAME, tmp_path / "mine")
     assert len(hub.requests) == asked, "said before anything is downloaded"
 
@@ -212,13 +213,13 @@ def test_offline_from_the_cache(hub: Hub, saved: str, monkeypatch: pytest.Monkey
         same_bits(sylvan.from_pretrained(source), sylvan.load(saved))
     assert len(hub.requests) == asked
     for source in ("someone/else", f"{NAME}@{'0' * 40}"):
-        with pytest.raises(HubError, match=r"isn't complete in the cache, and .* \(HF_HUB_OFFLINE is set\)\."):
+        with raises(HubError, "HF_HUB_OFFLINE"):
             sylvan.from_pretrained(source)
-    with pytest.raises(HubError, match=r"can't be pushed: the Hugging Face Hub can't be reached \(HF_HUB_OFFLINE is"):
+    with raises(HubError, "HF_HUB_OFFLINE", "pushed"):
         push(saved, NAME)
     cached = Path(pull(NAME))
     next(cached.glob("*.npy")).unlink()
-    with pytest.raises(HubError, match="isn't complete in the cache"):
+    with raises(HubError, "complete"):
         sylvan.from_pretrained(NAME)
 
 
@@ -227,7 +228,7 @@ def test_a_hub_that_nobody_reaches(hub: Hub, saved: str, monkeypatch: pytest.Mon
     sylvan.from_pretrained(NAME)
     monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", "http://127.0.0.1:9")  # where nobody listens
     same_bits(sylvan.from_pretrained(NAME), sylvan.load(saved))
-    with pytest.raises(HubError, match=r"isn't complete in the cache, and .* can't be reached \(.*refused\)"):
+    with raises(HubError, "refused"):
         sylvan.from_pretrained("someone/else")
 
 
@@ -270,7 +271,7 @@ def test_the_source_of_a_model(hub: Hub, saved: str, tmp_path: Path) -> None:
     pull("other/copy", tmp_path / "m")
     assert read_card(str(tmp_path / "m"), **look).as_json()["source"]["repository"] == "other/copy"
     store.annotate(tmp_path / "m", {"pulled": {"repository": 3}})
-    with pytest.raises(ModelError, match="'pulled' isn't what pull writes"):
+    with raises(ModelError, "pulled"):
         read_card(str(tmp_path / "m"), **look)
 
 
@@ -280,13 +281,13 @@ def test_the_source_of_a_model(hub: Hub, saved: str, tmp_path: Path) -> None:
 )
 def test_names_of_repositories(hub: Hub, saved: str, name: str) -> None:
     for call in (lambda: push(saved, name), lambda: pull(name), lambda: sylvan.from_pretrained(name)):
-        with pytest.raises(ParameterError, match=r"A repository on the Hugging Face Hub is called|A revision is"):
+        with raises(ParameterError, str(name).rpartition("@")[2] or "''"):
             call()
     assert not hub.requests
 
 
 def test_two_revisions(hub: Hub) -> None:
-    with pytest.raises(ParameterError, match="There are two revisions: 'v1' in 'a/b@v1', and 'v2'"):
+    with raises(ParameterError, "v1", "a/b@v1", "v2"):
         pull("a/b@v1", revision="v2")
 
 

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from hub_models import LABELS, TEXTS
 from hub_server import Hub
+from kit.errors import raises
 
 import sylvan
 from sylvan import TextModel, TfidfVectorizer, XRLinear, store
@@ -64,8 +65,8 @@ def first_array(model: dict[str, Any]) -> dict[str, Any]:
     return entry
 
 
-def refused(call: Callable[[], object], match: str) -> None:
-    with pytest.raises(SylvanError, match=match) as caught:
+def refused(call: Callable[[], object], match: object) -> None:
+    with raises(SylvanError, match) as caught:
         call()
     assert str(caught.value).endswith(".") and "\n" not in str(caught.value)
 
@@ -80,7 +81,7 @@ def test_pickles_are_neither_downloaded_nor_opened(hub: Hub, there: Any, tmp_pat
     # One in the place of an array is refused by its first bytes.
     name = next(iter(store.files_of(folder)))
     there({name: trap})
-    refused(lambda: pull(NAME), r"is no \.npy file|is truncated|is altered")
+    refused(lambda: pull(NAME), ".npy")
     assert not (tmp_path / "sprung").exists()
 
 
@@ -115,28 +116,28 @@ def later(data: bytes) -> bytes:
 HUGE = {"shape": [2**40], "bytes": 8 * 2**40 + 128}
 OUTSIDE = ("../../a.npy", "/etc/passwd", "..\\a.npy", "a/../../b.npy", "C:a.npy")
 # What somebody changed in a repository, and the sentence. git stores a link as a file that holds its target.
-SPOILED: dict[str, tuple[Change, str]] = {
-    "pickled objects": (in_array(pickled), "has a header other than those that Sylvan writes"),
-    "a link as array": (in_array(lambda data, _: b"../../../../etc/passwd"), r"is no \.npy file"),
+SPOILED: dict[str, tuple[Change, object]] = {
+    "pickled objects": (in_array(pickled), "header"),
+    "a link as array": (in_array(lambda data, _: b"../../../../etc/passwd"), ".npy"),
     "a link as manifest": (
-        unsealed(lambda data: b"/etc/passwd"), "manifest.json' is not a Sylvan manifest: it is not JSON at line 1"),
+        unsealed(lambda data: b"/etc/passwd"), ("manifest.json", "JSON", "line 1")),
     "another bit": (
-        in_array(lambda data, _: data[:-1] + bytes([data[-1] ^ 1])), "its checksum is not the one in the manifest"),
+        in_array(lambda data, _: data[:-1] + bytes([data[-1] ^ 1])), "checksum"),
     "another parameter": (
-        unsealed(lambda data: data.replace(b'"beam": 10', b'"beam": 11')), "was altered after it was written"),
+        unsealed(lambda data: data.replace(b'"beam": 10', b'"beam": 11')), ("altered", "written")),
     "a kind of model that this release doesn't know": (
         in_manifest(lambda model: model.update(kind="os-system")),
-        r"of kind 'os-system', which Sylvan .* does not know\. The kinds"),
-    "a later Sylvan": (unsealed(later), r"Install Sylvan 7\.3 or later to load it\."),
+        "os-system"),
+    "a later Sylvan": (unsealed(later), "Sylvan 7.3"),
     "a huge shape": (
-        in_manifest(lambda model: first_array(model).update(HUGE)), r"takes [\d,.]+ GB more, and there are .* free"),
+        in_manifest(lambda model: first_array(model).update(HUGE)), "free"),
     "a huge shape of few bytes": (
         in_manifest(lambda model: first_array(model).update(shape=HUGE["shape"])),
-        r"but the manifest says .* of shape \(1099511627776,\)"),
+        "(1099511627776,)"),
 } | {
     f"a file outside: {name}": (
         in_manifest(lambda model, name=name: first_array(model).update(file=name)),
-        r"\.file is '.*', not a plain name that ends in \.npy")
+        repr(name))
     for name in OUTSIDE
 }  # fmt: skip
 
@@ -158,8 +159,8 @@ def test_links_out_of_the_cache(hub: Hub, there: Any, tmp_path: Path) -> None:
     (tmp_path / "secret.npy").write_bytes(path.read_bytes())
     path.unlink()
     path.symlink_to(tmp_path / "secret.npy")
-    refused(lambda: sylvan.from_pretrained(NAME), r"is a link that leads out of the folder, to '.*secret\.npy'")
-    refused(lambda: push(folder, "someone/other"), "is a link that leads out of the folder")
+    refused(lambda: sylvan.from_pretrained(NAME), "link")
+    refused(lambda: push(folder, "someone/other"), "link")
     assert "someone/other" not in hub.repos
 
 
@@ -167,12 +168,12 @@ def test_links_out_of_a_folder_are_not_pushed(hub: Hub, saved: str, tmp_path: Pa
     """What somebody else has packed would have files of this machine published."""
     TextModel.from_pretrained(saved).save(tmp_path / "m")
     (tmp_path / "m" / "README.md").symlink_to("/etc/hostname")
-    refused(lambda: push(tmp_path / "m", NAME), "README.md' is a link that leads out of the folder, to '/etc/hostname'")
+    refused(lambda: push(tmp_path / "m", NAME), ("README.md", "etc/hostname"))
     (tmp_path / "m" / "README.md").unlink()
     path = next((tmp_path / "m").glob("*.npy"))
     path.rename(tmp_path / "moved.npy")
     path.symlink_to(tmp_path / "moved.npy")
-    refused(lambda: push(tmp_path / "m", NAME), r"is a link that leads out of the folder, to '.*moved\.npy'")
+    refused(lambda: push(tmp_path / "m", NAME), "link")
     assert sylvan.load(tmp_path / "m").rank(TEXTS[:1], k=1).names, "opened, a link is what it leads to"
     assert not hub.requests
 
@@ -225,13 +226,13 @@ def test_an_encoder_that_is_not_there(hub: Hub, with_encoder: Path) -> None:
     files = dict(hub.files(NAME))
     config = next(name for name in files if name.endswith("config.json"))
     hub.repos[NAME].commit({name: data for name, data in files.items() if name != config})
-    refused(lambda: pull(NAME), "which its manifest names, is missing")
+    refused(lambda: pull(NAME), "missing")
 
     def without(model: dict[str, Any]) -> None:
         model["files"].pop("encoder/config.json")
 
     hub.repos[NAME].commit({**files, "manifest.json": resealed(files["manifest.json"], without)})
-    refused(lambda: pull(NAME), r"is damaged: the xr-transformer needs the file 'encoder/config\.json'")
+    refused(lambda: pull(NAME), ("encoder/config.json", "xr-transformer"))
 
 
 def test_a_checksum_is_no_seal(hub: Hub, there: Any, saved: str) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from kit.errors import raises
 
 import sylvan
 from sylvan import TopK
@@ -92,41 +93,41 @@ def test_different_words_for_different_layers(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("layers", "word", "sentence"),
     [
-        ((0,), "l5-hinge", "layer 0 has the post-processor 'l5-hinge', which Sylvan has not"),
-        ((1,), "noop", "layer 2 combines its scores with unbounded ones of layer 1"),
-        ((1,), "log-l3-hinge", "some layers multiply scores, others add logarithms"),
-        ((1,), "l2-hinge", "one power of the hinge for all layers. Got l2_hinge, l3_hinge instead"),
+        ((0,), "l5-hinge", ("layer 0", "l5-hinge")),
+        ((1,), "noop", ("layer 2", "layer 1")),
+        ((1,), "log-l3-hinge", "logarithms"),
+        ((1,), "l2-hinge", ("l2_hinge", "l3_hinge")),
     ],
 )
-def test_words_that_sylvan_lacks(layers: tuple[int, ...], word: str, sentence: str, tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match=sentence):
+def test_words_that_sylvan_lacks(layers: tuple[int, ...], word: str, sentence: object, tmp_path: Path) -> None:
+    with raises(ModelError, sentence):
         from_libpecos(with_word(copy_of("libpecos", tmp_path), word, layers))
 
 
 def test_not_a_model(tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match=r"param.json' is missing"):
+    with raises(ModelError, "param.json", "missing"):
         from_libpecos(tmp_path)
     (tmp_path / "param.json").write_text("[")
-    with pytest.raises(ModelError, match="is not JSON, or damaged"):
+    with raises(ModelError, "JSON", "line 1"):
         from_libpecos(tmp_path)
     (tmp_path / "param.json").write_text('{"model": "XTransformer"}')
-    with pytest.raises(ModelError, match="holds a 'XTransformer', not an XLinearModel"):
+    with raises(ModelError, "XTransformer", "XLinearModel"):
         from_libpecos(tmp_path)
     (tmp_path / "param.json").write_text('{"model": "XLinearModel", "depth": 65}')
-    with pytest.raises(ModelError, match=r"'depth' must be an int in \[1, 64\]. Got 65"):
+    with raises(ModelError, "depth", "[1, 64]", 65):
         from_libpecos(tmp_path)
 
 
 def test_parameters(tmp_path: Path) -> None:
-    with pytest.raises(ParameterError, match="weight_dtype"):
+    with raises(ParameterError, "weight_dtype"):
         from_libpecos(FIXTURES / "libpecos", weight_dtype="int4")
     folder = change(copy_of("libpecos", tmp_path), lambda param: param.update(bias="one"))
-    with pytest.raises(ModelError, match=r"'bias' must be a number in \[-1, 1000000000\]. Got 'one'"):
+    with raises(ModelError, "bias", "[-1, 1000000000]", "one"):
         from_libpecos(folder)
     change(folder, lambda param: param.update(bias=-1.0))
     assert from_libpecos(folder).n_features_ == 41, "without a bias the last row of W is a feature like any other"
     change(folder, lambda param: param.update(is_mmap=True))
-    with pytest.raises(ModelError, match="compiled to memory maps"):
+    with raises(ModelError, "compiled"):
         from_libpecos(folder)
 
 
@@ -135,21 +136,21 @@ def test_matrices_that_do_not_fit(tmp_path: Path) -> None:
     layer = folder / "ranker" / "1.model"
     W, C = sp.load_npz(layer / "W.npz"), sp.load_npz(layer / "C.npz")
     sp.save_npz(layer / "W.npz", W[:, 1:])
-    with pytest.raises(ModelError, match=r"W.npz has 7 columns, but C.npz 8 rows"):
+    with raises(ModelError, "W.npz", 7, "C.npz", 8):
         from_libpecos(folder)
     sp.save_npz(layer / "W.npz", W[1:])
-    with pytest.raises(ModelError, match="layer 1 has 39 features, but layer 0 has 40"):
+    with raises(ModelError, "layer 1", 39, "layer 0", 40):
         from_libpecos(folder)
     sp.save_npz(layer / "W.npz", W)
     sp.save_npz(layer / "C.npz", C[:, 1:].tocsc())
-    with pytest.raises(ModelError, match=r"C.npz of layer 1 has 2 columns for 3 parents"):
+    with raises(ModelError, "C.npz", "layer 1", 2, 3):
         from_libpecos(folder)
     sp.save_npz(layer / "C.npz", sp.csc_matrix(np.ones(C.shape, np.float32)))
-    with pytest.raises(ModelError, match=r"node 0 has 3 parents. Trees with overlapping clusters"):
+    with raises(ModelError, "node 0", 3):
         from_libpecos(folder)
     np.save(layer / "W.npz.npy", W.toarray())
     (layer / "W.npz.npy").replace(layer / "W.npz")
-    with pytest.raises(ModelError, match=r"not an \.npz file"):
+    with raises(ModelError, "W.npz"):
         from_libpecos(folder)
 
 
@@ -157,7 +158,7 @@ def test_a_tree_without_anything(tmp_path: Path) -> None:
     folder = copy_of("libpecos", tmp_path)
     C = sp.load_npz(folder / "ranker" / "0.model" / "C.npz")
     sp.save_npz(folder / "ranker" / "0.model" / "C.npz", sp.csc_matrix(C.shape, dtype=np.float32))
-    with pytest.raises(ModelError, match="there must be one"):
+    with raises(ModelError, "[-1, -1]"):
         from_libpecos(folder)
 
 
@@ -184,5 +185,5 @@ def test_a_text2text_application(tmp_path: Path) -> None:
     (several / "config.json").write_text('{"nr_ensembles": 1}')
     need_same(from_libpecos(tmp_path).rank(rows(), 6), expected("libpecos")["libpecos"])
     (several / "config.json").write_text('{"nr_ensembles": 2}')
-    with pytest.raises(ModelError, match=r"joins 2 models; import them one by one from '.*xlinear_ensemble'"):
+    with raises(ModelError, "import", 2):
         from_libpecos(tmp_path)

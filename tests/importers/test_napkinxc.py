@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from kit.errors import raises
 
 import sylvan
 from sylvan.errors import ModelError, ParameterError
@@ -92,54 +93,54 @@ def test_a_label_on_an_inner_node(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("head", "sentence"),
     [
-        (args(b"mach"), "a model of kind 'mach' can't be imported; plt, br and ovr can"),
-        (args(hashed=99), "hashes its features"),
-        (args(threshold=0.5), "drops features below 0.5 before it ranks"),
-        (args(norm=7), r"whether rows are scaled must be in \[0, 1\]. Got 7"),
-        (args(bias=float("nan")), "a br of 0 members and a bias of nan"),
-        (args(members=2), "a br of 2 members"),
-        (args()[:9], "byte 8 should begin 5 values of its version, but 1 bytes follow"),
-        (struct.pack("<q", -1), r"the length of its version must be in \[1, 40\]. Got -1"),
+        (args(b"mach"), "mach"),
+        (args(hashed=99), "hashes"),
+        (args(threshold=0.5), ("0.5", "drops")),
+        (args(norm=7), ("[0, 1]", 7)),
+        (args(bias=float("nan")), ("nan", 0)),
+        (args(members=2), ("members", 2)),
+        (args()[:9], ("byte 8", 5, 1)),
+        (struct.pack("<q", -1), ("[1, 40]", -1)),
     ],
 )
-def test_arguments(head: bytes, sentence: str, tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match=sentence):
+def test_arguments(head: bytes, sentence: object, tmp_path: Path) -> None:
+    with raises(ModelError, sentence):
         from_napkinxc(folder_of(tmp_path, [base(None)], head))
 
 
 @pytest.mark.parametrize(
     ("bases", "sentence"),
     [
-        ([base([0, 1, 2.0], loss=2)], "classifier 0 has 2 classes, the first of them 1, and loss 2"),
-        ([base([0, 1, 2.0], first=5)], "the first of them 5"),
-        ([base([0, 1, 2.0]), base([0, 1, 2.0], loss=1)], "its classifiers were trained with different losses"),
-        ([base([0, 1, 2.0], gradients=1)], "holds gradients for further training"),
-        ([base([0, 1, float("inf")])], "a weight is no finite number"),
-        ([base([0, 1, 2.0])[:-3]], "should begin 3 values of weights"),
-        ([base([0, 1, 2.0], sparse=True).replace(PAIR(2, 2.0), PAIR(1, 2.0))], "the columns of a classifier must rise"),
-        ([base([0, 1, 2.0], sparse=True).replace(PAIR(1, 1), PAIR(-1, 1))], r"columns must be in \[0, "),
-        ([], r"the number of classifiers must be in \[1, 1\]. Got 0"),
+        ([base([0, 1, 2.0], loss=2)], ("loss", 0, 2, 1)),
+        ([base([0, 1, 2.0], first=5)], ("first", 5)),
+        ([base([0, 1, 2.0]), base([0, 1, 2.0], loss=1)], ("classifiers", "losses")),
+        ([base([0, 1, 2.0], gradients=1)], "gradients"),
+        ([base([0, 1, float("inf")])], "weight"),
+        ([base([0, 1, 2.0])[:-3]], (3, "byte 49")),
+        ([base([0, 1, 2.0], sparse=True).replace(PAIR(2, 2.0), PAIR(1, 2.0))], ("classifier", "columns")),
+        ([base([0, 1, 2.0], sparse=True).replace(PAIR(1, 1), PAIR(-1, 1))], "[0, 2147483647]"),
+        ([], ("[1, 1]", 0)),
     ],
 )
-def test_classifiers(bases: list[bytes], sentence: str, tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match=sentence):
+def test_classifiers(bases: list[bytes], sentence: object, tmp_path: Path) -> None:
+    with raises(ModelError, sentence):
         from_napkinxc(folder_of(tmp_path, bases))
 
 
 @pytest.mark.parametrize(
     ("tree", "sentence"),
     [
-        (tree_of([(0, -1), (1, 0)], [-1, 0]), "tree.bin has 2 nodes, but weights.bin 3 classifiers"),
-        (tree_of([(0, -1), (1, 0), (1, 1)], [-1, 0, 0]), "its nodes aren't numbered from 0 to 2"),
-        (tree_of([(0, -1), (1, 0), (2, -5)], [-1, 0, 0]), "its nodes aren't numbered from 0 to 2"),
-        (tree_of([(0, -1), (1, 0), (2, 1)], [-1, 2, 1]), "2 of its 3 nodes cannot be reached from the root"),
-        (tree_of([(0, -1), (1, 0), (2, 1)], [-1, 0, 3]), r"the parents of its 3 nodes must be in \[-1, 2\]"),
-        (tree_of([(0, -1), (1, 0), (2, -1)], [-1, 0, 0]), "node 2 has neither children nor a label"),
-        (tree_of([(0, -1), (1, 0), (2, 1)], [-1, 0, 0])[:-4], "should begin 3 values of parents"),
+        (tree_of([(0, -1), (1, 0)], [-1, 0]), ("tree.bin", 2, "weights.bin", 3)),
+        (tree_of([(0, -1), (1, 0), (1, 1)], [-1, 0, 0]), ("numbered", 0, 2)),
+        (tree_of([(0, -1), (1, 0), (2, -5)], [-1, 0, 0]), ("numbered", 0, 2)),
+        (tree_of([(0, -1), (1, 0), (2, 1)], [-1, 2, 1]), ("root", 2, 3, "reached")),
+        (tree_of([(0, -1), (1, 0), (2, 1)], [-1, 0, 3]), (3, "[-1, 2]")),
+        (tree_of([(0, -1), (1, 0), (2, -1)], [-1, 0, 0]), "node 2"),
+        (tree_of([(0, -1), (1, 0), (2, 1)], [-1, 0, 0])[:-4], (3, "byte 36")),
     ],
 )
-def test_trees(tree: bytes, sentence: str, tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match=sentence):
+def test_trees(tree: bytes, sentence: object, tmp_path: Path) -> None:
+    with raises(ModelError, sentence):
         from_napkinxc(folder_of(tmp_path, [base(None)] * 3, args(b"plt", 1), tree))
 
 
@@ -149,16 +150,16 @@ def test_members_of_different_losses(tmp_path: Path) -> None:
         (tmp_path / f"member_{member}").mkdir()
         folder_of(tmp_path / f"member_{member}", [base(None), base([0, 1, 1.0], loss=member)], b"",
                   tree_of([(0, -1), (1, 0)], [-1, 0]))  # fmt: skip
-    with pytest.raises(ModelError, match="its members were trained with different losses"):
+    with raises(ModelError, "losses"):
         from_napkinxc(tmp_path)
 
 
 def test_parameters(tmp_path: Path) -> None:
-    with pytest.raises(ParameterError, match="weight_dtype"):
+    with raises(ParameterError, "weight_dtype"):
         from_napkinxc(FIXTURES / "napkinxc", weight_dtype="int4")
-    with pytest.raises(ParameterError, match="beam"):
+    with raises(ParameterError, "beam"):
         from_napkinxc(FIXTURES / "napkinxc", beam=0)
-    with pytest.raises(ModelError, match=r"args.bin' is missing"):
+    with raises(ModelError, "args.bin", "missing"):
         from_napkinxc(tmp_path)
 
 

@@ -12,6 +12,7 @@ import cbor2
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from kit.errors import raises
 
 import sylvan
 from sylvan.errors import ModelError, ParameterError
@@ -65,9 +66,9 @@ def test_labels_beyond_the_last() -> None:
     model = from_omikuji(FIXTURES / "omikuji", n_labels=30)
     need_same(model.rank(rows(), 6, beam=30), expected("omikuji")["omikuji"])
     assert model.n_labels_ == 30
-    with pytest.raises(ParameterError, match=r"n_labels must be at least 24, as .* has label 23. Got 12"):
+    with raises(ParameterError, "n_labels", 24, "label 23", 12):
         from_omikuji(FIXTURES / "omikuji", n_labels=12)
-    with pytest.raises(ParameterError, match="n_labels"):
+    with raises(ParameterError, "n_labels"):
         from_omikuji(FIXTURES / "omikuji", n_labels=0)
 
 
@@ -101,67 +102,67 @@ def test_labels_at_different_depths(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("tree", "sentence"),
     [
-        ({"Twig": {}}, "a tree's node must be one of Branch, Leaf"),
-        ([1], "a tree's node must be one of Branch, Leaf"),
-        ({"Branch": {"weights": DENSE, "children": 2}}, "a node's children must be a list of nodes"),
-        (leaf(None), "a node's weights must be one of Dense, Sparse"),
-        (leaf(labels=(0, -1)), r"'labels' must be a list of ints in \[0, 2147483646\]"),
-        (leaf(labels=(0, 1.5)), r"'labels' must be a list of ints"),
-        (leaf(labels=(0, 1, 2)), r"weights of 3 features and 3 children have shape \[3, 2\] and 6 values"),
-        (leaf({"Dense": {**DENSE["Dense"], "data": [1.0] * 5}}), r"shape \[3, 2\] and 5 values"),
-        (leaf({"Dense": {**DENSE["Dense"], "data": "many"}}), "'data' must be a list of numbers"),
-        (leaf({"Dense": {**DENSE["Dense"], "data": [1e300] * 6}}), "a weight is no finite number"),
-        (leaf(sparse(outer_dim=4)), "children have dimensions 4 and 2"),
-        (leaf(sparse(outer_inds=[0, 1, 3])), r"'outer_inds' must be a list of ints in \[0, 2"),
-        (leaf(sparse(inner_inds=[0, 1, 2])), r"'inner_inds' must be a list of ints in \[0, 1"),
-        (leaf(sparse(indptr=[0, 2, 1, 3])), "offsets, places and values of sparse weights"),
-        (leaf(sparse(data=[1.0])), "offsets, places and values of sparse weights"),
-        (leaf(sparse(outer_inds=[0, 0, 2], inner_inds=[1, 1, 0])), "given twice"),
-        (leaf(labels=(0, 2**31 - 2)), "its last label is 2147483646, but it has 2 leaves only"),
-        (leaf(labels=(1, 1)), "label 1 stands twice in cluster 0"),
+        ({"Twig": {}}, "node"),
+        ([1], "node"),
+        ({"Branch": {"weights": DENSE, "children": 2}}, ("children", "node")),
+        (leaf(None), ("weights", "Dense")),
+        (leaf(labels=(0, -1)), ("labels", "[0, 2147483646]")),
+        (leaf(labels=(0, 1.5)), "labels"),
+        (leaf(labels=(0, 1, 2)), (3, "[3, 2]", 6)),
+        (leaf({"Dense": {**DENSE["Dense"], "data": [1.0] * 5}}), ("[3, 2]", 5)),
+        (leaf({"Dense": {**DENSE["Dense"], "data": "many"}}), "data"),
+        (leaf({"Dense": {**DENSE["Dense"], "data": [1e300] * 6}}), "finite"),
+        (leaf(sparse(outer_dim=4)), ("dimensions", 4, 2)),
+        (leaf(sparse(outer_inds=[0, 1, 3])), ("outer_inds", "[0, 2]")),
+        (leaf(sparse(inner_inds=[0, 1, 2])), ("inner_inds", "[0, 1]")),
+        (leaf(sparse(indptr=[0, 2, 1, 3])), "places"),
+        (leaf(sparse(data=[1.0])), "places"),
+        (leaf(sparse(outer_inds=[0, 0, 2], inner_inds=[1, 1, 0])), "twice"),
+        (leaf(labels=(0, 2**31 - 2)), (2147483646, 2)),
+        (leaf(labels=(1, 1)), ("label 1", "cluster 0")),
     ],
 )  # fmt: skip
-def test_trees_that_are_none(tree: Any, sentence: str, tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match=sentence):
+def test_trees_that_are_none(tree: Any, sentence: object, tmp_path: Path) -> None:
+    with raises(ModelError, sentence):
         from_omikuji(folder_of(tree, tmp_path))
 
 
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        (b"", "is damaged in its first 0 bytes: premature end of stream"),
-        (b"\x01\x01", "1 bytes follow where it should end"),
-        (b"\x9f", "in its first 1 bytes: .* indefinite length"),
-        (b"\xbb" + b"\xff" * 8, "in its first 9 bytes: premature end of stream"),
-        (b"\x9a\xff\xff\xff\xff" * 200, "in its first 1000 bytes: premature end of stream"),
-        (b"\x7b\x00\x00\x00\xff\xff\xff\xff\xffLeaf", "in its first 13 bytes: premature end of stream"),
-        (b"\x41a", "must be one of Branch, Leaf"),
-        (b"\xa1\x41a\xa0", "must be one of Branch, Leaf"),
-        (b"\xa1\x01\x01", "map key must be a text string"),
-        (b"\xa2\x61a\x01\x61a\x01", "Duplicate map key"),
-        (b"\xa1\x61\xff\x01", "error decoding text string"),
-        (b"\x81" * 100_000 + b"\x60", r"nesting depth \(220\) exceeded"),
-        (b"\xc1" * 100_000 + b"\x60", r"nesting depth \(220\) exceeded"),
-        (b"\x82\x01\x61a", "must be one of Branch, Leaf"),
-        (b"\x82\xfa\x00", "premature end of stream"),
-        (b"\x79\xff\xff" + b"a" * 0xFFFF, "must be one of Branch, Leaf"),
-        (b"\x7a\x00\x02\x00\x00" + b"a" * 0x20000, "must be one of Branch, Leaf"),
+        (b"", ("premature", 0)),
+        (b"\x01\x01", ("end", 1)),
+        (b"\x9f", ("indefinite", 1)),
+        (b"\xbb" + b"\xff" * 8, ("premature", 9)),
+        (b"\x9a\xff\xff\xff\xff" * 200, 1000),
+        (b"\x7b\x00\x00\x00\xff\xff\xff\xff\xffLeaf", ("premature", 13)),
+        (b"\x41a", ("Branch", "Leaf")),
+        (b"\xa1\x41a\xa0", ("Branch", "Leaf")),
+        (b"\xa1\x01\x01", "map"),
+        (b"\xa2\x61a\x01\x61a\x01", "map"),
+        (b"\xa1\x61\xff\x01", "decoding"),
+        (b"\x81" * 100_000 + b"\x60", 220),
+        (b"\xc1" * 100_000 + b"\x60", 220),
+        (b"\x82\x01\x61a", ("Branch", "Leaf")),
+        (b"\x82\xfa\x00", "premature"),
+        (b"\x79\xff\xff" + b"a" * 0xFFFF, ("Branch", "Leaf")),
+        (b"\x7a\x00\x02\x00\x00" + b"a" * 0x20000, ("Branch", "Leaf")),
     ],
 )
-def test_files_that_are_no_cbor(content: bytes, sentence: str, tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match=sentence):
+def test_files_that_are_no_cbor(content: bytes, sentence: object, tmp_path: Path) -> None:
+    with raises(ModelError, sentence):
         from_omikuji(folder_of(content, tmp_path))
 
 
 def test_settings(tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match=r"settings.json' is missing"):
+    with raises(ModelError, "settings.json", "missing"):
         from_omikuji(tmp_path)
-    with pytest.raises(ModelError, match=r"'classifier_loss_type' must be one of Hinge, Log. Got 'Cubic'"):
+    with raises(ModelError, "classifier_loss_type", "Cubic"):
         from_omikuji(folder_of(leaf(), tmp_path, classifier_loss_type="Cubic"))
-    with pytest.raises(ModelError, match=r"'n_features' must be an int in \[1, "):
+    with raises(ModelError, "n_features"):
         from_omikuji(folder_of(leaf(), tmp_path, n_features=-1))
     (folder_of(leaf(), tmp_path) / "tree0.cbor").unlink()
-    with pytest.raises(ModelError, match=r"tree0.cbor' is missing"):
+    with raises(ModelError, "tree0.cbor", "missing"):
         from_omikuji(tmp_path)
 
 
@@ -169,7 +170,7 @@ def test_a_tree_too_deep(tmp_path: Path) -> None:
     tree: Any = leaf()
     for label in range(66):
         tree = {"Branch": {"weights": DENSE, "children": [tree, leaf(labels=(2 * label + 2, 2 * label + 3))]}}
-    with pytest.raises(ModelError, match="more than 64 layers"):
+    with raises(ModelError, "layers", 64):
         from_omikuji(folder_of(tree, tmp_path))
 
 
@@ -200,13 +201,13 @@ def test_what_is_no_list_of_numbers_stays_what_it_is(values: Any, tmp_path: Path
 def test_tags_are_refused(tag: int, tmp_path: Path) -> None:
     for value in (1, "a", b"a", [1, 1], {}):
         (tmp_path / "tag").write_bytes(cbor2.dumps({"data": [cbor2.CBORTag(tag, value)]}))
-        with pytest.raises(ModelError, match=f"is damaged in its first .* bytes: .* semantic tag {tag}"):
+        with raises(ModelError, tag, "semantic"):
             read_cbor(tmp_path / "tag")
 
 
 def test_without_cbor2_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cbor2", None)
-    with pytest.raises(ModelError, match=r"tree0.cbor' is CBOR, which needs cbor2: pip install \"sylvan\[cbor\]\"\."):
+    with raises(ModelError, "tree0.cbor", "CBOR", "cbor2", "sylvan[cbor]"):
         from_omikuji(FIXTURES / "omikuji")
 
 

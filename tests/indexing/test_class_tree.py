@@ -10,6 +10,7 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kit.errors import raises
 
 from sylvan import LabelTree
 from sylvan.errors import DataError, ParameterError
@@ -116,48 +117,48 @@ def test_edges_are_the_nodes_of_the_path(n_classes, branching, seed):
 
 def test_a_given_tree_holds_each_class_once():
     check_class_tree(balanced_tree(range(9), 2), 9, owner="X")
-    with pytest.raises(DataError, match=r"The 'tree' of X must hold a leaf for each of the 8 classes. Got .* 9 labels"):
+    with raises(DataError, "'tree'", "X", 8, 9):
         check_class_tree(balanced_tree(range(9), 2), 8, owner="X")
     twice = LabelTree((np.array([0, 2]), np.array([0, 2, 4])), np.array([0, 1, 1, 2]), 3)
-    with pytest.raises(DataError, match=r"exactly one leaf\. Got 4 leaves for 3 classes instead: class 1 stands in 2"):
+    with raises(DataError, 4, 3, "class 1", 2):
         check_class_tree(twice, 3, owner="X")
 
 
 @pytest.mark.parametrize(
     ("order", "words"),
     [
-        ([], "order must list each class once, in one dimension"),
-        ([[0, 1]], "in one dimension"),
-        ([0, 1, 1], "class 1 stands in it 2 times and class 2 not at all"),
-        ([0, 3, 1], "order holds 3 in row 1, but classes are numbered"),
-        ([0, -1], "order holds -1 in row 1"),
-        ([0, 0.5], "order holds 0.5"),
+        ([], "dimension"),
+        ([[0, 1]], "dimension"),
+        ([0, 1, 1], ("class 1", 2, "class 2")),
+        ([0, 3, 1], (3, "row 1")),
+        ([0, -1], (-1, "row 1")),
+        ([0, 0.5], ("0.5", "order")),
         (["a", "b"], "order"),
     ],
 )
 def test_an_order_that_is_none(order, words):
-    with pytest.raises(DataError, match=words):
+    with raises(DataError, words):
         balanced_tree(order, 2)
 
 
 def test_wrong_inputs():
-    with pytest.raises(ParameterError, match=r"'branching' parameter must be an int in \[2, inf\). Got 1"):
+    with raises(ParameterError, "branching", "[2, inf)", 1):
         balanced_tree([0, 1], 1)
-    with pytest.raises(ParameterError, match="'branching'"):
+    with raises(ParameterError, "branching", "2.5"):
         class_tree(np.eye(3), branching=2.5)  # type: ignore[arg-type]
-    with pytest.raises(ParameterError, match="'seed'"):
+    with raises(ParameterError, "seed"):
         class_tree(np.eye(3), seed=-1)
-    with pytest.raises(DataError, match="centers must be finite in float32, but row 1"):
+    with raises(DataError, "float32", "row 1"):
         class_tree(np.array([[0.0], [np.nan]]))
-    with pytest.raises(DataError, match=r"centers has shape \(0, 3\)"):
+    with raises(DataError, "(0, 3)"):
         class_tree(np.empty((0, 3)))
-    with pytest.raises(DataError, match="y holds 3 in row 1, but classes are numbered in"):
+    with raises(DataError, 3, "row 1"):
         class_centers(np.eye(2), [0, 3], 3)
-    with pytest.raises(DataError, match="y must have one class for each of the 2 rows of X"):
+    with raises(DataError, 2, "X", "(3,)"):
         class_centers(np.eye(2), [0, 1, 1], 3)
-    with pytest.raises(DataError, match="X holds NaN"):
+    with raises(DataError, "X", "NaN"):
         class_centers(np.array([[np.nan]]), [0], 1)
-    with pytest.raises(ParameterError, match="'n_classes'"):
+    with raises(ParameterError, "n_classes", 0):
         class_centers(np.eye(2), [0, 1], 0)
 
 
@@ -210,23 +211,23 @@ def test_a_chain_of_a_thousand_terms_ends_at_the_deepest_layer():
 @pytest.mark.parametrize(
     ("names", "parents", "words"),
     [
-        (["a"], {"a": "b", "b": "c", "c": "b"}, "circle: b > c > b"),
-        (["a"], {"a": "a"}, "circle: a > a"),
-        (["a", "b", "a"], {}, "must differ, but 'a' occurs twice"),
-        (["a"], {"a": [3]}, "but 3 is a int"),
-        ([], {}, "at least one label"),
+        (["a"], {"a": "b", "b": "c", "c": "b"}, "circle"),
+        (["a"], {"a": "a"}, "circle"),
+        (["a", "b", "a"], {}, "'a'"),
+        (["a"], {"a": [3]}, ("int", 3)),
+        ([], {}, "n_labels"),
     ],
 )
 def test_faults(names, parents, words):
-    with pytest.raises(DataError, match=words):
+    with raises(DataError, words):
         LabelTree.from_taxonomy(names, parents)
 
 
 def test_depth_out_of_range():
-    with pytest.raises(ParameterError, match=r"'max_depth' parameter must be an int in \[1, 64\] or None. Got 0"):
+    with raises(ParameterError, "max_depth", "[1, 64]", "None", 0):
         LabelTree.from_taxonomy(["a"], {}, max_depth=0)
 
 
 def test_seeds_are_of_63_bits() -> None:
-    with pytest.raises(ParameterError, match="'seed'"):
+    with raises(ParameterError, "seed"):
         class_tree(np.eye(4), branching=2, seed=2**63)

@@ -7,6 +7,7 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kit.errors import raises
 
 from sylvan import LabelTree, indexing
 from sylvan.arrays import validate
@@ -284,31 +285,31 @@ def test_the_callers_arrays_are_left_alone():
         (np.array([[np.inf], [1.0]]), "row 0"),
         (sp.csr_matrix([[1.0], [np.nan]]), "row 1"),
         (np.array([[1e300]]), "row 0"),
-        (np.ones(3), "two dimensions"),
-        (np.ones((0, 3)), r"shape \(0, 3\): there is no label to place"),
-        (sp.csr_matrix((0, 3)), "no label to place"),
+        (np.ones(3), "dimensions"),
+        (np.ones((0, 3)), "(0, 3)"),
+        (sp.csr_matrix((0, 3)), "place"),
         (np.array([["a"]]), "text"),
-        (np.array([[1j]]), "[Cc]omplex"),
+        (np.array([[1j]]), "complex128"),
     ],
 )
 def test_malformed_embeddings(rows, words):
-    with pytest.raises(DataError, match=words):
+    with raises(DataError, words):
         LabelTree.build(rows)
 
 
 @pytest.mark.parametrize(
     ("values", "words"),
     [
-        ({"branching": 1}, r"'branching' parameter must be an int in \[2, inf\). Got 1 instead"),
-        ({"max_leaf": 0}, "'max_leaf'"),
-        ({"overlap": 0}, "'overlap'"),
-        ({"clustering": "ward"}, "'clustering' parameter must be one of 'spherical', 'kmeans', 'random'. Got 'ward'"),
-        ({"max_iterations": 0}, "'max_iterations'"),
-        ({"seed": 1.5}, "'seed'"),
-        ({"n_jobs": 0}, "'n_jobs'"),
-        ({"n_jobs": -5}, "'n_jobs'"),
+        ({"branching": 1}, ("branching", "[2, inf)", 1)),
+        ({"max_leaf": 0}, ("max_leaf", 0)),
+        ({"overlap": 0}, ("overlap", 0)),
+        ({"clustering": "ward"}, ("clustering", "spherical", "kmeans", "random", "ward")),
+        ({"max_iterations": 0}, ("max_iterations", 0)),
+        ({"seed": 1.5}, ("seed", "1.5")),
+        ({"n_jobs": 0}, "n_jobs"),
+        ({"n_jobs": -5}, "n_jobs"),
     ],
 )
 def test_parameters_out_of_range(values, words):
-    with pytest.raises(ParameterError, match=words):
+    with raises(ParameterError, words):
         LabelTree.build(np.eye(4), **values)

@@ -9,6 +9,7 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kit.errors import raises
 
 from sylvan import LabelTree
 from sylvan.errors import DataError, ModelError, ParameterError
@@ -65,7 +66,7 @@ def test_paths_parents_and_leaves_say_the_same(sizes, n_top):
 
 def test_matrices_of_too_many_nodes_are_refused(monkeypatch):
     monkeypatch.setattr("sylvan.indexing.tree.MAX_NODES", 4)
-    with pytest.raises(DataError, match="make a layer of more than 4 nodes"):
+    with raises(DataError, "layer", 4):
         LabelTree.from_matrices(small_tree().to_matrices())
 
 
@@ -123,40 +124,37 @@ def test_matrices_with_empty_nodes_and_explicit_zeros():
 @pytest.mark.parametrize(
     ("matrices", "words"),
     [
-        ([], "at least one"),
-        ([np.array([[1, 0], [0, 0]])], "1 of 2 labels in no cluster; the first is label 1"),
-        (
-            [np.ones((2, 1)), np.ones((4, 3))],
-            r"matrix 1 has shape \(4, 3\).*must have 3 rows. Got shape \(2, 1\)",
-        ),
-        ([np.array([["a"]])], "must be a two-dimensional matrix of numbers"),
+        ([], "indexing"),
+        ([np.array([[1, 0], [0, 0]])], (1, 2, "label 1")),
+        ([np.ones((2, 1)), np.ones((4, 3))], (1, "(4, 3)", 3, "(2, 1)")),
+        ([np.array([["a"]])], "two-dimensional"),
     ],
 )
 def test_wrong_matrices(matrices, words):
-    with pytest.raises(DataError, match=words):
+    with raises(DataError, words):
         LabelTree.from_matrices(matrices)
 
 
 @pytest.mark.parametrize(
     ("offsets", "labels", "n_labels", "words"),
     [
-        ([[0, 0]], [], 0, "at least one label"),
-        ([], [0], 1, "no layer"),
-        ([[0, 1, 2]], [0, 1], 2, "2 offsets for its 1 parents, not 3"),
-        ([[1, 2]], [0], 1, "start at 0 and rise"),
-        ([[0, 2], [0, 2, 2]], [0, 1], 2, "start at 0 and rise"),
-        ([[0, 2], [0, 2, 1]], [0, 1], 2, "start at 0 and rise"),
-        ([[0, 3]], [0, 1], 2, "a label for each of its 3 leaves, but has 2"),
-        ([[0, 2]], [0, 2], 2, r"\[0, 2\), but range from 0 to 2"),
-        ([[0, 2]], [-1, 1], 2, "range from -1 to 1"),
-        ([[0, 2]], [1, 1], 2, "label 0 stands in no leaf"),
-        ([[0, 2], [0, 1, 4]], [0, 1, 0, 1], 2, "label 1 stands twice in cluster 1"),
-        ([[0, 2]], [0.5, 1], 2, "made of integers"),
-        ([[0, 1]], [2**40], 1, "does not fit"),
+        ([[0, 0]], [], 0, "n_labels"),
+        ([], [0], 1, "layer"),
+        ([[0, 1, 2]], [0, 1], 2, ("parents", 2, 1, 3)),
+        ([[1, 2]], [0], 1, ("rise", 0)),
+        ([[0, 2], [0, 2, 2]], [0, 1], 2, ("rise", 0)),
+        ([[0, 2], [0, 2, 1]], [0, 1], 2, ("rise", 0)),
+        ([[0, 3]], [0, 1], 2, ("label", 3, 2)),
+        ([[0, 2]], [0, 2], 2, ("[0, 2)", 0, 2)),
+        ([[0, 2]], [-1, 1], 2, ("range", -1, 1)),
+        ([[0, 2]], [1, 1], 2, "label 0"),
+        ([[0, 2], [0, 1, 4]], [0, 1, 0, 1], 2, ("label 1", "cluster 1")),
+        ([[0, 2]], [0.5, 1], 2, "integers"),
+        ([[0, 1]], [2**40], 1, "fit"),
     ],
 )
 def test_every_fault_is_a_sentence(offsets, labels, n_labels, words):
-    with pytest.raises(DataError, match=words):
+    with raises(DataError, words):
         LabelTree(tuple(np.array(layer) for layer in offsets), np.array(labels), n_labels)
 
 
@@ -201,31 +199,25 @@ def test_without_labels_of_several_leaves():
 
 
 @pytest.mark.parametrize(
-    ("labels", "words"), [([3], "Got 3 instead"), ([-1, 0], "Got -1 instead"), ([0, 1, 2], "Of 3 labels not all")]
+    ("labels", "words"), [([3], (3, "[0, 2]")), ([-1, 0], (-1, "[0, 2]")), ([0, 1, 2], ("labels", 3))]
 )
 def test_labels_that_a_tree_can_not_lose(labels, words):
-    with pytest.raises(DataError, match=words):
+    with raises(DataError, words):
         LabelTree.flat(3).without(labels)
 
 
 @pytest.mark.parametrize(
     ("removed", "words"),
-    [
-        ([0], "label 0 is removed, but stands in a leaf"),
-        ([3], r"removed labels must be ids in \[0, 3\)"),
-        ([-1], r"removed labels must be ids in \[0, 3\)"),
-        ([2, 2], "removed labels must rise"),
-        ([], "stands in no leaf|too few"),
-    ],
+    [([0], "label 0"), ([3], "[0, 3)"), ([-1], "[0, 3)"), ([2, 2], "removed"), ([], 2)],
 )
 def test_faults_of_removed_labels(removed, words):
-    with pytest.raises(DataError, match=words):
+    with raises(DataError, words):
         LabelTree((np.array([0, 2]),), np.array([0, 1]), 3, np.array(removed))
 
 
 def test_it_is_frozen_equal_by_value_and_travels():
     tree = LabelTree.random(200, 4, 10, seed=3)
-    with pytest.raises(ValueError, match="read-only"):
+    with raises(ValueError, "read-only"):
         tree.leaf_labels[0] = 1
     source = np.arange(3, dtype=np.int32)
     LabelTree((np.array([0, 3]),), source, 3)
@@ -240,15 +232,15 @@ def test_it_is_frozen_equal_by_value_and_travels():
 @pytest.mark.parametrize(
     ("values", "words"),
     [
-        ({"n_labels": 0}, r"'n_labels' parameter must be an int in \[1"),
-        ({"branching": 1}, r"'branching' parameter must be an int in \[2, inf\). Got 1"),
-        ({"max_leaf": 0}, r"'max_leaf' parameter must be an int in \[1, inf\). Got 0"),
-        ({"seed": -1}, "'seed' parameter"),
-        ({"branching": 2.5}, "Got 2.5"),
+        ({"n_labels": 0}, ("n_labels", 0)),
+        ({"branching": 1}, ("branching", "[2, inf)", 1)),
+        ({"max_leaf": 0}, ("max_leaf", "[1, inf)", 0)),
+        ({"seed": -1}, ("seed", -1)),
+        ({"branching": 2.5}, "2.5"),
     ],
 )
 def test_parameters_out_of_range(values, words):
-    with pytest.raises(ParameterError, match=words):
+    with raises(ParameterError, words):
         LabelTree.random(**{"n_labels": 10, **values})
 
 
@@ -273,25 +265,25 @@ def hostile(change):
     ("change", "words"),
     [
         (lambda s: s.meta.update(n_labels=0), "n_labels"),
-        (lambda s: s.meta.update(n_labels=2**31 - 1), "40 leaves for 2147483647 labels"),
-        (lambda s: s.meta.update(n_labels=39), r"\[0, 39\)"),
+        (lambda s: s.meta.update(n_labels=2**31 - 1), (40, 2147483647)),
+        (lambda s: s.meta.update(n_labels=39), "[0, 39)"),
         (lambda s: s.meta.update(n_labels=True), "n_labels"),
         (lambda s: s.meta.update(depth=10**9), "depth"),
-        (lambda s: s.meta.update(depth=1), "a label for each of its"),
+        (lambda s: s.meta.update(depth=1), "The model"),
         (lambda s: s.meta.pop("depth"), "depth"),
         (lambda s: s.arrays.pop("layer0.offsets"), "layer0.offsets"),
         (lambda s: s.arrays.pop("leaf_labels"), "leaf_labels"),
         (lambda s: s.arrays.update({"layer1.offsets": np.zeros(3, np.int32)}), "int64"),
-        (lambda s: s.arrays.update({"layer0.offsets": np.array([0, -1])}), "start at 0 and rise"),
-        (lambda s: s.arrays.update({"layer0.offsets": np.array([0, 2**60])}), "layer 0 has more than"),
-        (lambda s: s.arrays.update({"leaf_labels": np.zeros(40, np.int32)}), "stands in no leaf"),
-        (lambda s: s.arrays.update({"leaf_labels": np.full(40, -7, np.int32)}), "range from -7"),
+        (lambda s: s.arrays.update({"layer0.offsets": np.array([0, -1])}), ("rise", 0)),
+        (lambda s: s.arrays.update({"layer0.offsets": np.array([0, 2**60])}), "layer 0"),
+        (lambda s: s.arrays.update({"leaf_labels": np.zeros(40, np.int32)}), "leaf"),
+        (lambda s: s.arrays.update({"leaf_labels": np.full(40, -7, np.int32)}), ("range", -7)),
         (lambda s: setattr(s, "kind", "xr-linear"), "xr-linear"),
-        (lambda s: setattr(s, "version", 9), "layout 9"),
+        (lambda s: setattr(s, "version", 9), ("layout", 9)),
     ],
 )
 def test_hostile_states(change, words):
-    with pytest.raises(ModelError, match=words):
+    with raises(ModelError, words):
         LabelTree.from_state(hostile(change))
 
 

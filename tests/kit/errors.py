@@ -6,7 +6,7 @@ The wording is in ``tests/sentences.txt``, which ``tests/architecture/test_sente
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -22,13 +22,20 @@ def says(sentence: str, value: object) -> bool:
     return re.search(before + minus + re.escape(text) + after, sentence) is not None
 
 
+def _flat(values: Iterable[object]) -> list[object]:
+    return [each for value in values for each in (value if isinstance(value, tuple) else (value,))]
+
+
 @contextmanager
 def raises(kind: type[BaseException] | tuple[type[BaseException], ...], *values: object) -> Iterator[Any]:
-    """``pytest.raises`` for an error whose sentence names all values: parameters, numbers, files, labels, ``row 3``."""
+    """``pytest.raises`` for an error whose sentence names all values: parameters, numbers, files, labels, ``row 3``.
+
+    A value may be a tuple of values, so that cases of ``parametrize`` can name several.
+    """
     __tracebackhide__ = True
     with pytest.raises(kind) as caught:
         yield caught
-    missing = [value for value in values if not says(str(caught.value), value)]
+    missing = [value for value in _flat(values) if not says(str(caught.value), value)]
     assert not missing, f"{missing} should stand in: {caught.value}"
 
 
@@ -38,5 +45,5 @@ def warns(kind: type[Warning], *values: object) -> Iterator[Any]:
     __tracebackhide__ = True
     with pytest.warns(kind) as caught:
         yield caught
-    sentences = [str(each.message) for each in caught if issubclass(each.category, kind)]
-    assert any(all(says(sentence, value) for value in values) for sentence in sentences), f"{values}: {sentences}"
+    said = [str(each.message) for each in caught if issubclass(each.category, kind)]
+    assert any(all(says(sentence, value) for value in _flat(values)) for sentence in said), f"{values}: {said}"

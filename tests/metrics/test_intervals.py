@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from kit.errors import raises
 
 from sylvan import metrics
 from sylvan.arrays.topk import TopK
@@ -70,10 +71,10 @@ def test_one_row_says_nothing() -> None:
 @pytest.mark.parametrize("confidence", [0, 1, -0.1, 1.5, "95%", None, float("nan")])
 def test_confidence_out_of_range(confidence: Any) -> None:
     truth, top = ranking(5)
-    with pytest.raises(ParameterError, match=r"'confidence' of metrics must be a float in \(0, 1\). Got"):
+    with raises(ParameterError, "confidence", "(0, 1)"):
         metrics.intervals(truth, top, at=1, confidence=confidence)
 
 
 def test_no_rows_to_measure() -> None:
-    with pytest.raises(DataError, match="No row of Y has a true label"):
+    with raises(DataError, "Y", "true"):
         metrics.intervals([[]], TopK(np.array([[0]], np.int32), np.ones((1, 1), np.float32)), at=1)

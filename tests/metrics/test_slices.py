@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kit.errors import raises
 
 from sylvan import TopK, metrics
 from sylvan.errors import DataError, ParameterError
@@ -68,21 +69,21 @@ def test_batches_are_one() -> None:
 
 @pytest.mark.parametrize("counts", [[0.5, 1], [[1]], [-1, 2]])
 def test_counts_that_are_none_are_refused(counts: Any) -> None:
-    with pytest.raises(DataError, match="counts must be one int from 0 a label"):
+    with raises(DataError, "int", 0):
         metrics.slice_labels(counts)
 
 
 @pytest.mark.parametrize("thresholds", [(3, 1), (1,), (1, 2, 3), (0.5, 2), (-1, 2), 3, (True, 2)])
 def test_thresholds_that_are_none_are_refused(thresholds: Any) -> None:
-    with pytest.raises(ParameterError, match="'thresholds' parameter of slices must be two ints"):
+    with raises(ParameterError, "thresholds"):
         metrics.slice_labels([1, 2], thresholds)
 
 
 def test_labels_without_counts_and_rows_without_labels() -> None:
     top = TopK(np.array([[0]], np.int32), np.zeros((1, 1), np.float32))
-    with pytest.raises(DataError, match="Y has label 3, but counts of 2 labels were given"):
+    with raises(DataError, "Y", "label 3", 2):
         metrics.slices([[3]], top, [1, 2], at=1)
-    with pytest.raises(DataError, match="No row of Y has a true label"):
+    with raises(DataError, "Y", "true"):
         metrics.slices([[]], top, [1, 2], at=1)
 
 

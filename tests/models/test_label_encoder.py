@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from kit.errors import raises
 
 pytest.importorskip("torch")
 
@@ -227,11 +228,11 @@ def test_the_plan_counts_the_encoder(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_faults_are_sentences(bare: TextModel, tmp_path: Path) -> None:
-    with pytest.raises(ParameterError, match=r"'label_encoder' parameter of TextModel must be .*folder.*Got 3"):
+    with raises(ParameterError, "label_encoder", "TextModel", 3):
         TextModel(label_encoder=3).fit(TEXTS, LABELS)
     before = answers(bare)
     bare.set_params(label_encoder=str(tmp_path / "nowhere"))
-    with pytest.raises((ModelError, ParameterError), match="nowhere"):
+    with raises((ModelError, ParameterError), "nowhere"):
         bare.fit(TEXTS, LABELS, label_texts=DESCRIBED)
     assert answers(bare) == before
 
@@ -244,5 +245,5 @@ def test_an_encoder_of_other_dimensions_is_refused(bare: TextModel, tmp_path: Pa
     other = ModelEncoder(open_encoder(tmp_path / "other"))
     made.label_texts_ = replace(known, encoded=replace(known.encoded, encoder=other))
     made.save(tmp_path / "m")
-    with pytest.raises(ModelError, match="encoder's vectors have 5 dimensions, but those of its labels' texts 24"):
+    with raises(ModelError, "dimensions", 5, 24):
         sylvan.load(tmp_path / "m").rank(["word55"], k=3)

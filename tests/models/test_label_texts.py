@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from kit.bits import bits, same_bits
+from kit.errors import raises
 
 import sylvan
 from sylvan import BeamTreeClassifier, Ensemble, NeighborRanker, TextModel, XRLinear, data
@@ -203,7 +204,7 @@ class TestFit:
         plain, more = model.plan(TEXTS, LABELS), model.plan(TEXTS, LABELS, weight, label_texts=many)
         assert more.model_bytes > plain.model_bytes
         assert model.plan(TEXTS, LABELS, label_texts="names").fits
-        with pytest.raises(DataError, match="label_texts must be a mapping"):
+        with raises(DataError, "label_texts"):
             model.plan(TEXTS, LABELS, label_texts=3)
 
 
@@ -229,7 +230,7 @@ class TestAnswers:
         assert kept.rank(asked, k=1, allowed=[["L33"], ["L34"]]).names == [["L33"], ["L34"]]
         assert all("L33" not in names for names in kept.rank(asked, k=40, denied=["L33"]).names)
         assert kept.rank(asked, k=3, allowed=["L33"], denied=["L33"]).names == [[], []]
-        with pytest.raises(DataError, match="has that name"):
+        with raises(DataError, "L99"):
             kept.rank(asked, denied=["L99"])
 
     def test_rare_labels_may_count_more(self, kept: TextModel) -> None:
@@ -454,21 +455,21 @@ class TestWrongInput:
         before = answers(kept), answers(bare)
         new = {"L40": "word01 word02"}
         for call, words in (
-            (lambda: kept.fit(TEXTS, LABELS, label_texts=DESCRIBED, memory_limit="1GB"), "memory_limit don't go"),
-            (lambda: kept.update(label_texts={}), "nothing to do"),
-            (lambda: kept.update(label_texts={"L33": "unheard of"}), "nothing to do"),
-            (lambda: kept.update(["word01"], label_texts=new), "X and Y together"),
-            (lambda: kept.update(["word01"], [["L01"], ["L02"]], label_texts=new), "X has 1 text, but Y has labels"),
-            (lambda: kept.update(["word01"], [["L01"]], [1.0, 2.0], label_texts=new), "sample_weight has shape"),
-            (lambda: kept.update(label_texts={"L33": "word01"}, forget=[9999]), "numbered in"),
-            (lambda: bare.update(label_texts={"L33": "word01"}), "keeps no rows and can't forget"),
+            (lambda: kept.fit(TEXTS, LABELS, label_texts=DESCRIBED, memory_limit="1GB"), "memory_limit"),
+            (lambda: kept.update(label_texts={}), "X"),
+            (lambda: kept.update(label_texts={"L33": "unheard of"}), "X"),
+            (lambda: kept.update(["word01"], label_texts=new), ("X", "Y", "together")),
+            (lambda: kept.update(["word01"], [["L01"], ["L02"]], label_texts=new), ("X", 1, "Y")),
+            (lambda: kept.update(["word01"], [["L01"]], [1.0, 2.0], label_texts=new), "sample_weight"),
+            (lambda: kept.update(label_texts={"L33": "word01"}, forget=[9999]), "numbered"),
+            (lambda: bare.update(label_texts={"L33": "word01"}), "forget"),
         ):  # fmt: skip
-            with pytest.raises(DataError, match=words):
+            with raises(DataError, words):
                 call()
         assert (answers(kept), answers(bare)) == before
         assert kept.n_labels_ == bare.n_labels_ == N_LABELS
 
     def test_a_stand_in_for_a_removed_name(self, kept: TextModel) -> None:
         made = kept.without_labels("L33")
-        with pytest.raises(DataError, match="which was removed before"):
+        with raises(DataError, "removed"):
             made.update(label_texts={made.vocabulary_[33]: "word01"})

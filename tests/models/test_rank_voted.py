@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from kit.bits import same_bits
+from kit.errors import raises
 
 from sylvan import LexicalMatcher, NeighborRanker, TextModel, TopK, XRLinear
 from sylvan.errors import NotFittedError, ParameterError
@@ -36,7 +37,7 @@ def test_of_a_matrix() -> None:
         for found, expected in zip(top.nearest, model.neighbors(asked, 7), strict=True):
             assert found.tobytes() == expected.tobytes()
     assert model.voters_ is model.row_labels_
-    with pytest.raises(ParameterError, match="only rank takes one"):
+    with raises(ParameterError, "rank", "psp"):
         model.rank_voted(asked, 4, tail="psp")
     with pytest.raises(NotFittedError):
         NeighborRanker().rank_voted(asked, 4)

@@ -11,6 +11,7 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
+from kit.errors import raises
 
 import sylvan
 from sylvan import NeighborRanker, TextModel, XRLinear, store
@@ -44,7 +45,7 @@ def test_labels_by_name(model: Any, tmp_path: Path) -> None:
         assert each.predict(X).shape == (12, 4)
         assert each.score(X, NAMES) == 1
         assert each.score(X, [["Sea", "never seen"]] * 12) == pytest.approx(0.5, abs=0.25)
-    with pytest.raises(DataError, match=r"allowed holds 'Ship'.*Did you mean 'Ships'\?"):
+    with raises(DataError, "Ship", "Ships"):
         model.rank(X, allowed=["Ship"])
 
 
@@ -65,12 +66,12 @@ def test_labels_by_id_have_no_names(model: Any) -> None:
     model.fit(X, NAMES).fit(X, np.arange(4).repeat(3))
     assert model.classes_.tolist() == [0, 1, 2, 3]
     assert callable(model.rank(X, k=1).names)
-    with pytest.raises(DataError, match="knows labels by their ids alone"):
+    with raises(DataError, "Sea"):
         model.rank(X, allowed=["Sea"])
 
 
 def test_names_and_ids_together_are_refused() -> None:
-    with pytest.raises(DataError, match="all strings or all ints"):
+    with raises(DataError, "ints"):
         XRLinear().fit(X, [["Sea"]] * 11 + [[3]])
 
 
@@ -82,11 +83,11 @@ def test_columns_by_name(model: Any, tmp_path: Path) -> None:
         expected = each.rank(X, k=2)
         for same in (Frame(X, list("abcd")), Frame(X, [1, 2, 3, 4])):
             assert each.rank(same, k=2).scores.tobytes() == expected.scores.tobytes()
-        with pytest.raises(DataError, match=r"during fit of .*: they stand in another order"):
+        with raises(DataError, "order"):
             each.rank(Frame(X, list("abdc")))
-        with pytest.raises(DataError, match=r"during fit of .*: not seen in fit: 'x'; missing: 'd'"):
+        with raises(DataError, "'x'", "'d'"):
             each.predict(Frame(X, list("abcx")))
-    with pytest.raises(DataError, match="two columns called 'a'"):
+    with raises(DataError, "'a'"):
         model.fit(Frame(X, list("aabc")), NAMES)
     for unnamed in (X, Frame(X, [0, 1, 2, 3])):
         assert not hasattr(model.fit(unnamed, NAMES), "feature_names_in_")
@@ -104,7 +105,7 @@ def test_a_folder_with_names_too_few_is_refused(part: str) -> None:
     state = XRLinear(n_jobs=1).fit(Frame(X, list("abcd")), NAMES).to_state()
     state.parts[part] = store.State(**{**vars(state.parts[part]), "arrays": {
         "names": np.frombuffer(b"ab", np.uint8), "offsets": np.array([0, 1, 2])}})  # fmt: skip
-    with pytest.raises(ModelError, match=f"'{part}' must hold 4 names. Got 2 instead"):
+    with raises(ModelError, part, 4, 2):
         XRLinear.from_state(state)
 
 
@@ -116,7 +117,7 @@ def test_the_score_is_precision_at_one() -> None:
     assert model.score(X, sp.csr_matrix(np.eye(5)[truth])) == 0.75
     assert model.score(X, truth, sample_weight=[2, 2, 2] + [1] * 9) == pytest.approx(0.6)
     assert model.score(X, [[]] * 12) == 0
-    with pytest.raises(DataError, match=r"X has 12 rows, but y has shape \(11, 4\)"):
+    with raises(DataError, "X", 12, "(11, 4)"):
         model.score(X, truth[:-1])
 
 
@@ -130,8 +131,8 @@ def test_the_score_of_a_model_of_text() -> None:
 @ids
 def test_no_partial_fit(model: Any) -> None:
     assert not hasattr(model, "partial_fit")
-    said = r"has no partial_fit: call fit with all rows, or update where a model has one\."
-    with pytest.raises(UnsupportedError, match=said):
+    said = "partial_fit"
+    with raises(UnsupportedError, said):
         model.partial_fit(X, NAMES)
 
 
@@ -157,7 +158,7 @@ def test_ids_in_lists_are_names_of_classes() -> None:
     assert Targets.read([[], []]).names is None
     model = XRLinear(n_jobs=1).fit(X[:2], [[0], [5]])
     assert model.n_labels_ == 2 and model.classes_.tolist() == [0, 5]
-    with pytest.raises(DataError, match=r"allowed holds '4', but none of the model's 2 labels has that name\."):
+    with raises(DataError, "'4'", 2):
         model.rank(X[:1], allowed=[4])
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from kit.errors import raises
 
 pytest.importorskip("sklearn", minversion="1.6")
 
@@ -41,7 +42,7 @@ def test_weights_are_refused_where_scikit_learn_routes_metadata() -> None:
     with sklearn.config_context(enable_metadata_routing=True):
         GridSearchCV(XRLinear(n_jobs=1), {"n_jobs": [1]}, cv=2).fit(X, Y)
         for tool in (make_pipeline(MaxAbsScaler(), XRLinear(n_jobs=1)), GridSearchCV(XRLinear(n_jobs=1), {}, cv=2)):
-            with pytest.raises(TypeError, match="sample_weight"):
+            with raises(TypeError, "sample_weight"):
                 tool.fit(X, Y, sample_weight=np.ones(24))
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import re
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace
@@ -14,6 +13,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from kit.bits import bits
+from kit.errors import raises
 
 import sylvan
 from sylvan import TextModel, TfidfVectorizer, XRLinear, data
@@ -58,11 +58,11 @@ def test_the_same_as_its_parts_one_by_one(model: TextModel) -> None:
 
 def test_parts_that_do_not_fit_are_refused(model: TextModel) -> None:
     names = data.Vocabulary(["a", "b"])
-    with pytest.raises(DataError, match="The vocabulary has 2 names, but the model 5 labels"):
+    with raises(DataError, "vocabulary", 2, 5):
         TextModel.from_parts(model.vectorizer, model.model, names)
-    with pytest.raises(DataError, match="features"):
+    with raises(DataError, "features"):
         TextModel.from_parts(TfidfVectorizer().fit(["one two"]), model.model, model.vocabulary_)
-    with pytest.raises(DataError, match="over matrices"):
+    with raises(DataError, "matrices"):
         TextModel.from_parts(model.vectorizer, model, model.vocabulary_)
 
 
@@ -112,7 +112,7 @@ def test_the_fields_of_json_lines_are_kept(model: TextModel, tmp_path: Path) -> 
     state = model.to_state()
     for name, bad in (("text_fields", []), ("text_fields", [3]), ("labels_field", None)):
         sylvan.store.save(tmp_path / "bad", replace(state, meta={**state.meta, name: bad}))
-        with pytest.raises(ModelError, match=f"'{name}' must be a"):
+        with raises(ModelError, name):
             sylvan.load(tmp_path / "bad")
 
 
@@ -120,15 +120,15 @@ def test_a_folder_whose_parts_do_not_fit_is_refused(model: TextModel, tmp_path: 
     state = model.to_state()
     state.parts["vocabulary"] = data.Vocabulary(["one"]).to_state()
     sylvan.store.save(tmp_path / "m", state)
-    with pytest.raises(ModelError, match="damaged: The vocabulary has 1 name"):
+    with raises(ModelError, "vocabulary", 1):
         sylvan.load(tmp_path / "m")
     state.parts["model"] = model.vectorizer.to_state()
     sylvan.store.save(tmp_path / "m", state)
-    with pytest.raises(ModelError, match="damaged"):
+    with raises(ModelError, "damaged"):
         sylvan.load(tmp_path / "m")
     del state.parts["model"]
     sylvan.store.save(tmp_path / "m", state)
-    with pytest.raises(ModelError, match="needs a part 'model'"):
+    with raises(ModelError, "'model'"):
         sylvan.load(tmp_path / "m")
     shutil.rmtree(tmp_path / "m")
 
@@ -140,9 +140,9 @@ def test_parameters_reach_into_the_parts() -> None:
     assert set(model.get_params(deep=False)) == {"vectorizer", "model", "label_encoder", "unknown"}
     model.set_params(model__beam=20, vectorizer__min_df=2)
     assert (model.model.beam, model.vectorizer.min_df) == (20, 2)
-    with pytest.raises(ParameterError, match="no parameter 'beem'"):
+    with raises(ParameterError, "beem"):
         model.set_params(model__beem=1)
-    with pytest.raises(ParameterError, match="no parameter 'beam'"):
+    with raises(ParameterError, "beam"):
         model.set_params(beam=1)
 
 
@@ -165,35 +165,35 @@ def test_predict_has_a_column_a_name(model: TextModel) -> None:
 @pytest.mark.parametrize(
     ("texts", "labels", "sentence"),
     [
-        ("one string", LABELS, "Got one string"),
-        (TEXTS, "one string", "Got one string"),
-        (TEXTS[:3], LABELS[:2], "X has 3 texts, but Y has labels for 2"),
-        ([*TEXTS[:-1], None], LABELS, "Got NoneType in row 17"),
-        (sp.eye(18, format="csr"), LABELS, "Got a matrix"),
-        (np.eye(18), LABELS, "Got a matrix"),
-        (TEXTS, [*LABELS[:-1], ["ok", 3]], "all strings or all ints"),
-        (TEXTS, [*LABELS[:-1], [("negative", -1.0)]], "weight must be a finite number"),
-        (TEXTS, [*LABELS[:-1], None], "labels of text 17"),
-        (TEXTS, [*LABELS[:-1], [3.5]], "labels of text 17"),
-        ([], [], "no documents|no texts"),
+        ("one string", LABELS, "string"),
+        (TEXTS, "one string", "string"),
+        (TEXTS[:3], LABELS[:2], ("X", 3, "Y", 2)),
+        ([*TEXTS[:-1], None], LABELS, ("NoneType", "row 17")),
+        (sp.eye(18, format="csr"), LABELS, "matrix"),
+        (np.eye(18), LABELS, "matrix"),
+        (TEXTS, [*LABELS[:-1], ["ok", 3]], "ints"),
+        (TEXTS, [*LABELS[:-1], [("negative", -1.0)]], "weight"),
+        (TEXTS, [*LABELS[:-1], None], "text 17"),
+        (TEXTS, [*LABELS[:-1], [3.5]], "text 17"),
+        ([], [], "texts"),
     ],
 )
-def test_what_is_no_text_or_label_is_refused(texts: Any, labels: Any, sentence: str) -> None:
-    with pytest.raises(DataError, match=sentence):
+def test_what_is_no_text_or_label_is_refused(texts: Any, labels: Any, sentence: object) -> None:
+    with raises(DataError, sentence):
         TextModel().fit(texts, labels)
 
 
 def test_not_fitted_and_wrong_parts(model: TextModel, tmp_path: Path) -> None:
     for act in (lambda m: m.rank(TEXTS), lambda m: m.predict(TEXTS), lambda m: m.save(tmp_path), lambda m: m.classes_):
-        with pytest.raises(NotFittedError, match="not fitted"):
+        with pytest.raises(NotFittedError):
             act(TextModel())
-    with pytest.raises(ParameterError, match="'model' parameter of TextModel must be"):
+    with raises(ParameterError, "model", "TextModel"):
         TextModel(model=TfidfVectorizer()).fit(TEXTS, LABELS)  # type: ignore[arg-type]
-    with pytest.raises(ParameterError, match="'vectorizer' parameter of TextModel must be"):
+    with raises(ParameterError, "vectorizer", "TextModel"):
         TextModel(vectorizer=XRLinear()).fit(TEXTS, LABELS)  # type: ignore[arg-type]
-    with pytest.raises(ParameterError, match="'k'"):
+    with raises(ParameterError, "'k'", 0):
         model.rank(TEXTS, k=0)
-    with pytest.raises(DataError, match="Got one string"):
+    with raises(DataError, "string"):
         model.rank("bread")
 
 
@@ -211,10 +211,10 @@ def test_labels_allowed_and_denied_by_name(model: TextModel) -> None:
 
 def test_a_name_that_is_not_known_is_refused_with_one_that_is(model: TextModel) -> None:
     for given in (["Wailing"], [["Baking"], ["Wailing"]]):
-        sentence = "denied holds 'Wailing', but none of the model's 5 labels has that name. Did you mean 'Whaling' or"
-        with pytest.raises(DataError, match=re.escape(sentence)):
+        sentence = ("Wailing", 5, "Whaling")
+        with raises(DataError, sentence):
             model.rank(["bread", "stars"], denied=given)
-    with pytest.raises(DataError, match=r"has that name\.$"):
+    with raises(DataError, "qqqqqq"):
         model.rank(["bread"], allowed=["qqqqqq"])
 
 
@@ -266,19 +266,19 @@ def test_from_a_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("wrong", "sentence"),
     [
-        ([["a text"]], r"Block 0 must be a pair of texts and labels, or a TextData. Got list instead"),
-        ([(["a text"], [["a"]]), 3], r"Block 1 must be a pair .* Got int instead"),
-        ([(["one", "two"], [["a"]])], "Block 0 has 2 texts, but labels for 1"),
-        ([(["one"], [[["a"]]])], "must be lists of strings or of ints"),
-        ([(["one"], [["a"]]), (["two"], [[2]])], "Labels must be all strings or all ints"),
-        ([(["one"], [["a"]], [[-1.0]])], "relevance must be a finite number of at least 0"),
-        ([(["one"], [["a"]], [[1.0, 2.0]])], "relevance must be a finite number"),
-        ([([3], [["a"]])], "Document 0 of texts must be a str"),
-        ([], "no documents to learn a vocabulary from"),
+        ([["a text"]], (0, "TextData")),
+        ([(["a text"], [["a"]]), 3], ("pair", 1)),
+        ([(["one", "two"], [["a"]])], ("labels", 0, 2, 1)),
+        ([(["one"], [[["a"]]])], "lists"),
+        ([(["one"], [["a"]]), (["two"], [[2]])], "ints"),
+        ([(["one"], [["a"]], [[-1.0]])], ("finite", 0)),
+        ([(["one"], [["a"]], [[1.0, 2.0]])], "finite"),
+        ([([3], [["a"]])], ("str", 0)),
+        ([], "documents"),
     ],
 )
-def test_what_is_refused(wrong: list[Any], sentence: str) -> None:
+def test_what_is_refused(wrong: list[Any], sentence: object) -> None:
     model = TextModel().fit(["one", "two"], [["a"], ["b"]])
-    with pytest.raises(DataError, match=sentence):
+    with raises(DataError, sentence):
         model.fit_blocks(wrong)
     assert model.rank(["two"], k=1).names == [["b"]]

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from kit.errors import raises
 
 import sylvan
 from sylvan import (
@@ -65,12 +66,12 @@ class TestNeighbors:
         model = NeighborRanker().fit(X, Y).update(forget=[4])
         before = model.rank(X, 5)
         for given, words in (
-            ({"forget": [4]}, "no row 4: it was forgotten before"), ({"forget": [30]}, r"numbered in \[0, 29\]"),
-            ({}, "nothing to do"), ({"X": X}, "X and Y together"), ({"merge": {1: [1]}}, "can't be merged with itself"),
-            ({"forget": [*range(4), *range(5, 30)]}, "No row with a label would be left"),
-            ({"rows": (X, Y)}, "keeps its rows"), ({"sample_weight": [1.0], "forget": [5]}, "is that of new rows"),
+            ({"forget": [4]}, "row 4"), ({"forget": [30]}, "[0, 29]"),
+            ({}, ("X", "nothing")), ({"X": X}, ("X", "Y", "together")), ({"merge": {1: [1]}}, "merged"),
+            ({"forget": [*range(4), *range(5, 30)]}, "left"),
+            ({"rows": (X, Y)}, ("rows", "keeps")), ({"sample_weight": [1.0], "forget": [5]}, "sample_weight"),
         ):  # fmt: skip
-            with pytest.raises(DataError, match=words):
+            with raises(DataError, words):
                 model.update(**given)
         np.testing.assert_array_equal(model.rank(X, 5).scores, before.scores)
 
@@ -86,14 +87,14 @@ def _as_given(Y: sp.csr_matrix) -> sp.csr_matrix:
 def test_columns_are_never_fewer() -> None:
     X, Y = some_rows(30)
     for model in (NeighborRanker(), XRLinear(keep_rows=True)):
-        with pytest.raises(ParameterError, match=r"at least the 40 that there are\. Got 39"):
+        with raises(ParameterError, 40, 39):
             model.fit(X, Y).update(forget=[1], n_features=39)
 
 
 @pytest.mark.parametrize("model", [NeighborRanker(), TextModel(model=NeighborRanker())])
 def test_updates_without_an_estimate_say_so(model: Any) -> None:
     given = (TEXTS, LABELS) if model.takes_texts else some_rows(20)
-    with pytest.raises(UnsupportedError, match="update of NeighborRanker takes can't be estimated"):
+    with raises(UnsupportedError, "NeighborRanker", "estimated"):
         model.fit(*given).plan_update(*given)
 
 
@@ -125,12 +126,12 @@ class TestTexts:
         tagger.update(merge={"Whaling": ["Voyages"]})
         assert "Voyages" not in tagger.vocabulary_ and tagger.removed_labels_.tolist() == [1]
         assert tagger.update(["a voyage"], [["Voyages"]]).vocabulary_[3] == "Voyages"
-        with pytest.raises(DataError, match="none of the model's"):
+        with raises(DataError, "Nothing"):
             tagger.update(merge={"Whaling": ["Nothing"]})
 
     def test_its_rows_may_be_given_again(self) -> None:
         tagger = TextModel().fit(TEXTS, LABELS)
-        with pytest.raises(UnsupportedError, match=r"keeps no rows.*keep_rows=True"):
+        with raises(UnsupportedError, "keep_rows=True"):
             tagger.update(["steam"], [["Baking"]])
         tagger.update(["steam engines"], [["Railways"]], rows=(TEXTS, LABELS))
         assert tagger.rank(["steam"], k=1).names == [["Railways"]]
@@ -164,7 +165,7 @@ class TestEnsembles:
 
     def test_no_member_changes_where_one_can_not(self) -> None:
         both = Ensemble([TextModel(model=XRLinear(keep_rows=True)), TextModel()]).fit(TEXTS, LABELS)
-        with pytest.raises(UnsupportedError, match="keeps no rows"):
+        with raises(UnsupportedError, "row 0"):
             both.update(["the steam engine"], [["Baking"]])
         assert both.members[0].model.row_ids_.tolist() == list(range(5)) and both.n_labels_ == 3
 
@@ -201,5 +202,5 @@ class Unchanging(Estimator):
 
 
 def test_models_that_have_to_be_trained_anew_say_so() -> None:
-    with pytest.raises(UnsupportedError, match="can't be brought up to date: train it again"):
+    with raises(UnsupportedError, "brought"):
         Unchanging().update(*some_rows(20))

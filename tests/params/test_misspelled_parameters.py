@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from kit.errors import raises
 
 from sylvan import TextModel, TfidfVectorizer, XRLinear
 from sylvan.errors import ParameterError
@@ -17,18 +18,18 @@ MODEL = XRLinear().fit(X, Y)
 @pytest.mark.parametrize(
     ("call", "said"),
     [
-        (lambda: XRLinear(bean=3), r"XRLinear\.__init__\(\) .*'bean'\. Did you mean 'beam'\?"),
-        (lambda: XRLinear(colour=3), r"Known names: branching, max_leaf"),
-        (lambda: TfidfVectorizer(ngram=(1, 2)), r"Did you mean 'ngrams'\?"),
-        (lambda: TextModel().set_params(modle=3), r"no parameter 'modle'\. Did you mean 'model'\?"),
-        (lambda: XRLinear().set_params(bean=3), r"no parameter 'bean'\. Did you mean 'beam'\?"),
-        (lambda: MODEL.predict(X, treshold=0.1), "no option 'treshold'"),
-        (lambda: MODEL.predict_proba(X, bean=3), r"no option 'bean'\. Did you mean 'beam'\?"),
-        (lambda: XRLinear(2, branching=3), r"XRLinear\.__init__\(\) multiple values for argument 'branching'$"),
-        (lambda: MODEL.rank(X, bean=3), r"rank\(\) got an unexpected keyword argument 'bean'"),
-        (lambda: XRLinear().fit(X, Y, beam=3), r"fit\(\) got an unexpected keyword argument 'beam'"),
+        (lambda: XRLinear(bean=3), ("XRLinear.__init__", "bean", "beam")),
+        (lambda: XRLinear(colour=3), "max_leaf"),
+        (lambda: TfidfVectorizer(ngram=(1, 2)), "ngrams"),
+        (lambda: TextModel().set_params(modle=3), ("modle", "model")),
+        (lambda: XRLinear().set_params(bean=3), ("bean", "beam")),
+        (lambda: MODEL.predict(X, treshold=0.1), "treshold"),
+        (lambda: MODEL.predict_proba(X, bean=3), ("bean", "beam")),
+        (lambda: XRLinear(2, branching=3), ("XRLinear.__init__", "branching")),
+        (lambda: MODEL.rank(X, bean=3), "bean"),
+        (lambda: XRLinear().fit(X, Y, beam=3), ("beam", "fit")),
     ],
 )
-def test_misspelled(call: Any, said: str) -> None:
-    with pytest.raises((TypeError, ParameterError), match=said):
+def test_misspelled(call: Any, said: object) -> None:
+    with raises((TypeError, ParameterError), said):
         call()

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kit.errors import raises
 
 from sylvan import kernels
 
@@ -35,46 +36,43 @@ NEAREST = ints(0, 1)[None]
 @pytest.mark.parametrize(
     ("call", "sentence"),
     [
-        (lambda: kernels.member_columns(LABELS, NEAREST, MEANS, longs(0, 3), out()), "bounds are not offsets"),
-        (lambda: kernels.member_columns(LABELS, NEAREST, MEANS, longs(), out()), "bounds are missing"),
-        (lambda: kernels.member_columns(LABELS, NEAREST, MEANS[:, :1], longs(0, 2), out()), "answers disagree"),
-        (lambda: kernels.member_columns(LABELS, NEAREST, MEANS, longs(0, 2), out(2, 4)), "output doesn't fit"),
-        (lambda: kernels.member_columns(LABELS, NEAREST, MEANS, longs(0, 2), out(1)), "output doesn't fit"),
+        (lambda: kernels.member_columns(LABELS, NEAREST, MEANS, longs(0, 3), out()), "bounds"),
+        (lambda: kernels.member_columns(LABELS, NEAREST, MEANS, longs(), out()), "bounds"),
+        (lambda: kernels.member_columns(LABELS, NEAREST, MEANS[:, :1], longs(0, 2), out()), "disagree"),
+        (lambda: kernels.member_columns(LABELS, NEAREST, MEANS, longs(0, 2), out(2, 4)), "output"),
+        (lambda: kernels.member_columns(LABELS, NEAREST, MEANS, longs(0, 2), out(1)), "output"),
         (
             lambda: kernels.together_columns(
                 LABELS, MEANS, longs(0, 1, 2), ints(1, 0), ONES, longs(1, 1, 1), 10, out()
             ),
-            "occur together disagree",
+            "disagree",
         ),
-        (
-            lambda: kernels.together_columns(LABELS, MEANS, longs(0, 2), ints(1, 0), ONES, longs(1), 10, out()),
-            "out of range",
-        ),
+        (lambda: kernels.together_columns(LABELS, MEANS, longs(0, 2), ints(1, 0), ONES, longs(1), 10, out()), "range"),
         (
             lambda: kernels.together_columns(LABELS, MEANS, longs(0, 9, 9), ints(1, 0), ONES, longs(1, 1), 10, out()),
-            "out of range",
+            "range",
         ),
         (lambda: kernels.neighbor_columns(LABELS, ints(0, 2)[None], MEANS, longs(0, 1, 2), ints(0, 1), out()),
-         "neighbour is out of range"),
+         "neighbour"),
         (lambda: kernels.neighbor_columns(LABELS, NEAREST, MEANS, longs(0, -1, 2), ints(0, 1), out()),
-         "neighbour is out of range"),
-        (lambda: kernels.neighbor_columns(LABELS, NEAREST, MEANS, longs(), ints(0, 1), out()), "offsets are missing"),
+         "neighbour"),
+        (lambda: kernels.neighbor_columns(LABELS, NEAREST, MEANS, longs(), ints(0, 1), out()), "offsets"),
         (lambda: kernels.shared_columns(LABELS, MEANS, longs(0, 1, 2), ints(0, 2), ONES, KINDS, out()),
-         "an item is out of range"),
+         "range"),
         (lambda: kernels.shared_columns(LABELS, MEANS, longs(0, 1, 2), ints(0, 1), ONES, KINDS + 8, out()),
-         "an item is out of range"),
-        (lambda: kernels.shared_columns(LABELS, MEANS, longs(0, 1), ints(0), ONES[:1], KINDS, out()), "out of range"),
+         "range"),
+        (lambda: kernels.shared_columns(LABELS, MEANS, longs(0, 1), ints(0), ONES[:1], KINDS, out()), "range"),
         (lambda: kernels.tied_columns(LABELS, MEANS, longs(0, 1, 2), ints(1, 4), 2, KINDS, out()),
-         "a tie is out of range"),
+         "tie"),
         (lambda: kernels.tied_columns(LABELS, MEANS, longs(0, 1, 2), ints(1, -1), 2, KINDS, out()),
-         "a tie is out of range"),
-        (lambda: kernels.tied_columns(LABELS, MEANS, longs(0, 1, 2), ints(1, 0), 0, KINDS, out()), "no labels"),
+         "tie"),
+        (lambda: kernels.tied_columns(LABELS, MEANS, longs(0, 1, 2), ints(1, 0), 0, KINDS, out()), "labels"),
         (lambda: kernels.shared_columns(LABELS, MEANS[:, :1], longs(0, 1, 2), ints(0, 1), ONES, KINDS, out()),
-         "labels and means disagree"),
+         "means"),
     ],
 )  # fmt: skip
 def test_refused(call: Callable[[], Any], sentence: str) -> None:
-    with pytest.raises(ValueError, match=sentence):
+    with raises(ValueError, sentence):
         call()
 
 

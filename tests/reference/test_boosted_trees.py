@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kit.errors import raises
 
 from sylvan import kernels
 from sylvan.ranking.boosted_trees import BoostedTrees
@@ -31,7 +32,7 @@ def test_histograms_are_the_slow_sums(seed: int, n: int, n_features: int, n_node
 def test_bins_and_nodes_out_of_range_are_refused() -> None:
     one, sums = np.ones(1), np.zeros(4)
     for bin_, node in ((2, 0), (0, 1)):
-        with pytest.raises(ValueError, match="out of range"):
+        with raises(ValueError, "range"):
             kernels.add_histograms(np.array([[bin_]], np.uint8), np.array([node], np.int32), one, one, 1, 2, sums)
 
 

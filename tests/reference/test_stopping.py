@@ -6,6 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
+from kit.errors import raises
 
 from sylvan import TopK
 from sylvan.errors import DataError, ParameterError
@@ -95,23 +96,23 @@ def test_what_each_rule_picks() -> None:
 @pytest.mark.parametrize(
     ("rule", "words"),
     [
-        ({"threshold": 0.5, "precision": 0.9}, "takes one rule for when to stop. Got threshold and precision instead"),
-        ({"expected": "f1", "threshold": 0.5}, "Got threshold and expected instead"),
-        ({"expected": "F2"}, "'expected' parameter of predict must be 'f1' or None. Got 'F2' instead"),
-        ({"precision": 0}, r"'precision' parameter of predict must be a float in \(0, 1\]. Got 0 instead"),
-        ({"precision": 1.5}, "Got 1.5 instead"),
-        ({"threshold": -0.1}, r"'threshold' parameter of predict must be a float in \[0, 1\]. Got -0.1 instead"),
-        ({"threshold": "high"}, "Got 'high' instead"),
-        ({"k": 0}, r"'k' parameter of predict must be an int in \[1, .*Got 0 instead"),
+        ({"threshold": 0.5, "precision": 0.9}, ("precision", "stop")),
+        ({"expected": "f1", "threshold": 0.5}, ("expected", "threshold")),
+        ({"expected": "F2"}, ("expected", "f1", "None", "F2")),
+        ({"precision": 0}, ("precision", "(0, 1]", 0)),
+        ({"precision": 1.5}, "1.5"),
+        ({"threshold": -0.1}, ("threshold", "[0, 1]", "-0.1")),
+        ({"threshold": "high"}, "high"),
+        ({"k": 0}, ("'k'", 0)),
     ],
 )
-def test_rules_that_make_no_sense(rule: dict[str, object], words: str) -> None:
-    with pytest.raises(ParameterError, match=words):
+def test_rules_that_make_no_sense(rule: dict[str, object], words: object) -> None:
+    with raises(ParameterError, words):
         chosen(**rule)
 
 
 def test_thresholds_of_another_shape_or_range() -> None:
-    with pytest.raises(DataError, match=r"threshold has shape \(3,\), but the model has 4 labels"):
+    with raises(DataError, "(3,)", 4):
         chosen(threshold=[0.1, 0.2, 0.3])
-    with pytest.raises(DataError, match=r"numbers in \[0, 1\]. Got nan for label 2 instead"):
+    with raises(DataError, "[0, 1]", "nan", "label 2"):
         chosen(threshold=[0.1, 0.2, np.nan, 2.0])

@@ -15,6 +15,7 @@ from elsewhere import Elsewhere, carried
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kit.bits import bits
+from kit.errors import raises
 
 from sylvan import Ensemble, IRLIClassifier, XRLinear, data
 from sylvan.arrays import validate
@@ -326,7 +327,7 @@ def test_another_training_is_refused(
         with using(Elsewhere(1000, before=lambda at: _stop_from(at, 6))), pytest.raises(Stopped):
             MODELS[0]().fit(X, Y, checkpoint=Checkpoint(tmp_path / "work"))
         assert (tmp_path / "work").exists()
-    with pytest.raises(ModelError, match="another training"):
+    with raises(ModelError, "training"):
         MODELS[0]().fit(*(data.open_parts(tmp_path / "parts") if in_parts else other), checkpoint=tmp_path / "work")
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from kit.errors import raises, warns
 from sampling.suite import CASES, Case, chi_square, normal
 from torch import Tensor
 
@@ -153,7 +154,7 @@ def test_what_was_never_refreshed_refuses(case: Case) -> None:
     if not sampler.adaptive:
         pytest.skip("depends on no class embeddings")
     for call in (lambda: sampler.sample(case.queries(3), 5), lambda: sampler.log_prob(case.queries(3), all_ids(case))):
-        with pytest.raises(NotFittedError, match=r"has never seen the class embeddings. Call refresh\("):
+        with pytest.raises(NotFittedError):
             call()
 
 
@@ -161,13 +162,13 @@ def test_wrong_numbers_of_draws_or_classes_are_refused(case: Case) -> None:
     sampler = case.ready()
     wrong: Any
     for wrong in (0, -1, 1.5, True, "3", None):
-        with pytest.raises(ParameterError, match=r"must be an int in \[1, inf\). Got"):
+        with raises(ParameterError, "[1, inf)"):
             sampler.sample(case.queries(3), wrong)
     arguments: dict[str, Any] = {"dim": 8} if sampler.adaptive else {}
     if case.name == "unigram":
         arguments["counts"] = [1.0]
     for wrong in (0, -3, 2.0):
-        with pytest.raises(ParameterError, match=r"'n_classes' parameter .* must be an int in"):
+        with raises(ParameterError, "n_classes"):
             type(sampler)(wrong, **arguments)
 
 
@@ -178,23 +179,23 @@ def test_wrong_queries_are_refused(case: Case) -> None:
         wrong.append(torch.zeros(3, case.dim + 1))
     for queries in wrong:
         for call in (lambda q: sampler.sample(q, 5), lambda q: sampler.log_prob(q, all_ids(case))):
-            with pytest.raises(DataError, match=r"queries given to .* must have the shape"):
+            with raises(DataError, "queries", "shape"):
                 call(queries)
-    with pytest.raises(DataError, match="floating dtype"):
+    with raises(DataError, "floating"):
         sampler.sample(torch.zeros(3, case.dim, dtype=torch.int64), 5)
 
 
 def test_wrong_ids_are_refused(case: Case) -> None:
     sampler = case.ready()
     for ids, message in (
-        (torch.zeros(2, 4, dtype=torch.int64), r"must have the shape \(3, m\)"),
-        (torch.zeros(3, 1, 4, dtype=torch.int64), r"must have the shape \(3, m\)"),
-        (torch.zeros(4), "integer dtype"),
-        (torch.zeros(4, dtype=torch.bool), "integer dtype"),
-        (torch.tensor([0, -1]), r"in \[0, 60\). Got -1"),
-        (torch.tensor([0, 60]), r"in \[0, 60\). Got 60"),
+        (torch.zeros(2, 4, dtype=torch.int64), ("shape", 3)),
+        (torch.zeros(3, 1, 4, dtype=torch.int64), ("shape", 3)),
+        (torch.zeros(4), "integer"),
+        (torch.zeros(4, dtype=torch.bool), "integer"),
+        (torch.tensor([0, -1]), ("[0, 60)", -1)),
+        (torch.tensor([0, 60]), ("[0, 60)", 60)),
     ):
-        with pytest.raises(DataError, match=message):
+        with raises(DataError, message):
             sampler.log_prob(case.queries(3), ids)
 
 
@@ -204,15 +205,15 @@ def test_wrong_tables_are_refused(case: Case) -> None:
     if sampler.adaptive:
         wrong.append(case.table()[:, :-1])
     for table in wrong:
-        with pytest.raises(DataError, match="refresh must have the shape"):
+        with raises(DataError, "refresh", "shape"):
             sampler.refresh(table)
-    with pytest.raises(DataError, match="floating dtype"):
+    with raises(DataError, "floating"):
         sampler.refresh(torch.zeros(case.n_classes, case.dim, dtype=torch.int64))
     if sampler.adaptive:
         for value in (float("nan"), float("inf")):
             table = case.table()
             table[3, 2] = value
-            with pytest.raises(DataError, match="must be finite"):
+            with raises(DataError, "NaN"):
                 sampler.refresh(table)
         with pytest.raises(NotFittedError):
             sampler.sample(case.queries(3), 5)
@@ -257,7 +258,7 @@ def test_a_stale_sampler_warns_once(case: Case) -> None:
         case.prepare(sampler)
         seeded(case, sampler)
         seeded(case, sampler)
-    with pytest.warns(StaleSamplerWarning, match="has drawn 2 times since its last refresh"):
+    with warns(StaleSamplerWarning, "refresh", 2):
         sampler.sample(case.queries(3), 5)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -308,27 +309,27 @@ def test_a_state_of_another_size_is_refused(case: Case) -> None:
     if not case.make().state_dict() or case.name in ("uniform", "log-uniform"):
         pytest.skip("has no index")
     other = Case(case.name, case.parameters, case.weighted, n_classes=70)
-    with pytest.raises(DataError, match=r"isn't one of \w+ with these parameters \(n_classes=70.*size mismatch for"):
+    with raises(DataError, "n_classes=70"):
         other.make().load_state_dict(case.ready().state_dict())
 
 
 def test_wrong_kinds_of_things_are_told(case: Case) -> None:
     sampler = case.ready()
     queries, table = case.queries(3), case.table()
-    for wrong, message in [(queries.numpy(), "torch.from_numpy makes"), (queries.tolist(), "torch.tensor makes")]:
-        with pytest.raises(DataError, match=rf"queries given to \w+ must be a torch.Tensor. Got .*{message}"):
+    for wrong, message in [(queries.numpy(), "torch.from_numpy"), (queries.tolist(), "torch.tensor")]:
+        with raises(DataError, "queries", "torch.Tensor", message):
             sampler.sample(wrong, 5)  # type: ignore[arg-type]
         for call in (sampler.log_prob, sampler.shared_log_prob):
-            with pytest.raises(DataError, match=rf"queries given to \w+ must be a torch.Tensor. Got .*{message}"):
+            with raises(DataError, "queries", "torch.Tensor", message):
                 call(wrong, all_ids(case))  # type: ignore[arg-type]
     for call in (sampler.log_prob, sampler.shared_log_prob):
-        with pytest.raises(DataError, match=r"ids given to \w+.\w+ must be a torch.Tensor. Got a list instead: torch"):
+        with raises(DataError, "torch.Tensor", "torch"):
             call(queries, [1, 2])  # type: ignore[arg-type]
     for module in (torch.nn.Embedding(*table.shape), torch.nn.Linear(case.dim, case.n_classes)):
-        with pytest.raises(DataError, match=r"Got the module (Embedding|Linear) instead: give its .weight"):
+        with raises(DataError, "module"):
             sampler.refresh(module)  # type: ignore[arg-type]
     if sampler.adaptive:
-        with pytest.raises(DataError, match=r"are on meta, its index on cpu: move it there with sampler.to\('meta'\)"):
+        with raises(DataError, "sampler.to", "'meta'"):
             sampler.refresh(table.to("meta"))
 
 

@@ -7,6 +7,7 @@ import warnings
 
 import pytest
 import torch
+from kit.errors import raises, warns
 from sampling.made import LargestMade
 from torch import Tensor, nn
 
@@ -98,7 +99,7 @@ def test_a_closure_is_called_with_gradients() -> None:
 
 @pytest.mark.parametrize(("name", "value"), [("lr", -1.0), ("eps", float("nan")), ("elementwise", 1)])
 def test_parameters_out_of_range(name: str, value: object) -> None:
-    with pytest.raises(ParameterError, match=f"'{name}' parameter of RowwiseAdagrad must be"):
+    with raises(ParameterError, name, "RowwiseAdagrad"):
         RowwiseAdagrad([nn.Parameter(torch.ones(2))], **{name: value})  # type: ignore[arg-type]
 
 
@@ -135,7 +136,7 @@ def test_the_watch_sees_a_dense_gradient() -> None:
 def test_adam_on_the_class_table_is_warned_of_once(kind: type) -> None:
     table, network = nn.Parameter(torch.zeros(4, 2)), nn.Parameter(torch.zeros(2))
     optimizer = kind([table, network])
-    with pytest.warns(HarmfulOptimizerWarning, match=f"{kind.__name__} trains the class table.*RowwiseAdagrad"):
+    with warns(HarmfulOptimizerWarning, kind.__name__, "RowwiseAdagrad"):
         assert not check_optimizer(optimizer, table)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kit.errors import raises
 from kit.topics import corpus
 from serve.asgi import ask, running
 from serve.models import text_model
@@ -107,7 +108,7 @@ def test_a_keyring_compares_every_key() -> None:
 
 def test_models_are_named() -> None:
     assert named_folders(["runs/m", "x=runs/m"]) == [ServedFolder("", "runs/m"), ServedFolder("x", "runs/m")]
-    with pytest.raises(ParameterError, match="no model to serve"):
+    with raises(ParameterError, "model"):
         checked(Settings(()))
 
 

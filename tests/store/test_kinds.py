@@ -9,6 +9,7 @@ from pathlib import Path
 
 import child_processes
 import pytest
+from kit.errors import raises
 
 import sylvan
 from sylvan import TextModel, XRLinear, store
@@ -60,5 +61,5 @@ def test_tune_is_the_function_in_whatever_order_its_package_is_loaded() -> None:
 
 
 def test_a_name_that_there_is_not_is_an_attribute_error() -> None:
-    with pytest.raises(AttributeError, match="module 'sylvan' has no attribute 'nothing'"):
+    with raises(AttributeError, "sylvan", "nothing"):
         sylvan.nothing  # noqa: B018

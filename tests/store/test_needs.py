@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from kit.errors import raises
 
 from sylvan import store
 from sylvan.errors import ModelError
@@ -55,50 +56,47 @@ def test_what_is_right_is_given(state: State) -> None:
 @pytest.mark.parametrize(
     ("ask", "sentence"),
     [
-        (lambda s: store.need_kind(s, "inner"), "holds a model of kind 'outer', not 'inner'"),
-        (lambda s: store.need_kind(s, "outer", 1), "layout 2, but this release reads layouts up to 1"),
-        (lambda s: store.need_array(s, "gone", np.int32, (2,)), r"manifest\.json.*needs an array 'gone'"),
-        (
-            lambda s: store.need_array(s, "ids", np.float32, (2, 2)),
-            r"ids\.\w+\.npy.*must hold float32. Got int32",
-        ),
-        (lambda s: store.need_array(s, "ids", ("f4", "f2"), (2, 2)), "float32 or float16. Got int32"),
-        (lambda s: store.need_array(s, "ids", np.int32, (None,)), r"must have shape \(any\). Got \(2, 2\)"),
-        (lambda s: store.need_array(s, "ids", np.int32, (3, None)), r"must have shape \(3, any\)"),
-        (lambda s: store.need_offsets(s, "falling"), "offsets that fall at position 2"),
-        (lambda s: store.need_offsets(s, "late"), "must start at 0. Got 1"),
-        (lambda s: store.need_offsets(s, "none"), "at least one offset"),
-        (lambda s: store.need_offsets(s, "offsets", total=6), "must end at 6. Got 5"),
-        (lambda s: store.need_offsets(s, "offsets", length=5), r"must have shape \(5\)"),
-        (lambda s: store.need_offsets(s, "ids"), "must hold int64"),
-        (lambda s: store.need_range(s, "ids", 0, 2), r"values in \[0, 2\]. Got 3"),
-        (lambda s: store.need_range(s, "ids", 1, 3), r"values in \[1, 3\]. Got 0"),
-        (lambda s: store.need_range(s, "nan", -1, 1), r"values in \[-1, 1\]. Got nan"),
-        (lambda s: store.need_rising(s, "offsets", 0, 5, np.int64), "must rise, but doesn't at position 2"),
-        (lambda s: store.need_rising(s, "late", 0, 1, np.int64), r"values in \[0, 1\]. Got 2"),
-        (lambda s: store.need_range(s, "gone", -1, 1), "needs an array 'gone'"),
-        (lambda s: store.need_range(s, "ids", 0, 9, np.int64), "must hold int64"),
-        (lambda s: store.need_range(s, "ids", 0, 9, np.int32, (4,)), r"must have shape \(4\)"),
-        (lambda s: store.need_finite(s, "nan"), "NaN or an infinity"),
-        (lambda s: store.need_finite(s, "inf"), "NaN or an infinity"),
-        (lambda s: store.need_finite(s, "gone"), "needs an array"),
-        (lambda s: store.need_int(s, "gone"), r"manifest\.json.*needs a value 'gone'"),
-        (lambda s: store.need_int(s, "x"), "'x' of the outer must be an int in .*Got 0.5"),
-        (lambda s: store.need_int(s, "flag"), "Got True"),
-        (lambda s: store.need_int(s, "n", 4), r"int in \[4, inf\). Got 3"),
-        (lambda s: store.need_int(s, "n", None, 2), r"int in \(-inf, 2\]. Got 3"),
-        (lambda s: store.need_float(s, "word"), "must be a float"),
-        (lambda s: store.need_float(s, "x", 1, 2), r"float in \[1, 2\]. Got 0.5"),
-        (lambda s: store.need_bool(s, "n"), "must be True or False. Got 3"),
-        (lambda s: store.need_choice(s, "word", ("a", "b")), "one of 'a', 'b'. Got 'tfn'"),
-        (lambda s: store.need_choice(s, "nothing", ("a",)), "Got None"),
-        (lambda s: store.need_params(s, ("beam",)), "has no parameter 'cost'"),
-        (lambda s: store.need_params(s, ("beam", "cost", "seed")), "needs a parameter 'seed'"),
-        (lambda s: store.need_part(s, "gone"), "needs a part 'gone'"),
-        (lambda s: store.need_part(s, "inner", "vocabulary"), "must be of kind 'vocabulary', not 'inner'"),
+        (lambda s: store.need_kind(s, "inner"), ("outer", "inner")),
+        (lambda s: store.need_kind(s, "outer", 1), ("layouts", 2, 1)),
+        (lambda s: store.need_array(s, "gone", np.int32, (2,)), ("manifest.json", "gone")),
+        (lambda s: store.need_array(s, "ids", np.float32, (2, 2)), ("ids", "float32", "int32")),
+        (lambda s: store.need_array(s, "ids", ("f4", "f2"), (2, 2)), ("float32", "float16", "int32")),
+        (lambda s: store.need_array(s, "ids", np.int32, (None,)), "(2, 2)"),
+        (lambda s: store.need_array(s, "ids", np.int32, (3, None)), (3, "ids")),
+        (lambda s: store.need_offsets(s, "falling"), "position 2"),
+        (lambda s: store.need_offsets(s, "late"), (0, 1)),
+        (lambda s: store.need_offsets(s, "none"), "offset"),
+        (lambda s: store.need_offsets(s, "offsets", total=6), ("end", 6, 5)),
+        (lambda s: store.need_offsets(s, "offsets", length=5), (5, "offsets")),
+        (lambda s: store.need_offsets(s, "ids"), ("int64", "ids")),
+        (lambda s: store.need_range(s, "ids", 0, 2), ("[0, 2]", 3)),
+        (lambda s: store.need_range(s, "ids", 1, 3), ("[1, 3]", 0)),
+        (lambda s: store.need_range(s, "nan", -1, 1), ("[-1, 1]", "nan")),
+        (lambda s: store.need_rising(s, "offsets", 0, 5, np.int64), "position 2"),
+        (lambda s: store.need_rising(s, "late", 0, 1, np.int64), ("[0, 1]", 2)),
+        (lambda s: store.need_range(s, "gone", -1, 1), "gone"),
+        (lambda s: store.need_range(s, "ids", 0, 9, np.int64), ("int64", "ids")),
+        (lambda s: store.need_range(s, "ids", 0, 9, np.int32, (4,)), (4, "'ids'")),
+        (lambda s: store.need_finite(s, "nan"), "NaN"),
+        (lambda s: store.need_finite(s, "inf"), "NaN"),
+        (lambda s: store.need_finite(s, "gone"), "gone"),
+        (lambda s: store.need_int(s, "gone"), ("manifest.json", "gone")),
+        (lambda s: store.need_int(s, "x"), ("'x'", "0.5")),
+        (lambda s: store.need_int(s, "flag"), ("True", "flag")),
+        (lambda s: store.need_int(s, "n", 4), ("[4, inf)", 3)),
+        (lambda s: store.need_int(s, "n", None, 2), ("inf", 2, 3)),
+        (lambda s: store.need_float(s, "word"), "float"),
+        (lambda s: store.need_float(s, "x", 1, 2), ("[1, 2]", "0.5")),
+        (lambda s: store.need_bool(s, "n"), ("True", "False", 3)),
+        (lambda s: store.need_choice(s, "word", ("a", "b")), ("'a'", "'b'", "tfn")),
+        (lambda s: store.need_choice(s, "nothing", ("a",)), ("None", "nothing")),
+        (lambda s: store.need_params(s, ("beam",)), "cost"),
+        (lambda s: store.need_params(s, ("beam", "cost", "seed")), "seed"),
+        (lambda s: store.need_part(s, "gone"), "gone"),
+        (lambda s: store.need_part(s, "inner", "vocabulary"), ("vocabulary", "inner")),
     ],
 )
-def test_what_is_wrong_is_a_sentence(state: State, ask: Callable[[State], object], sentence: str) -> None:
-    with pytest.raises(ModelError, match=sentence) as caught:
+def test_what_is_wrong_is_a_sentence(state: State, ask: Callable[[State], object], sentence: object) -> None:
+    with raises(ModelError, sentence) as caught:
         ask(state)
     assert state.where in str(caught.value) and str(caught.value).endswith(".")

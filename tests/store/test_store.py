@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from kit.errors import raises
 
 from sylvan import store
 from sylvan.errors import ModelError, ParameterError, SylvanError
@@ -118,14 +119,14 @@ def test_what_a_folder_cannot_hold_is_refused_and_leaves_nothing(tmp_path: Path,
 
 @pytest.mark.parametrize("folder", ["", "a\0b", 5, None])
 def test_a_folder_that_is_no_path(folder: object) -> None:
-    with pytest.raises(ParameterError, match="must be a path"):
+    with raises(ParameterError, "path"):
         store.save(folder, example())  # type: ignore[arg-type]
-    with pytest.raises(ParameterError, match="must be a path"):
+    with raises(ParameterError, "path"):
         store.load(folder)  # type: ignore[arg-type]
 
 
 def test_verify_takes_three_values(tmp_path: Path) -> None:
-    with pytest.raises(ParameterError, match="verify"):
+    with raises(ParameterError, "verify"):
         store.load(tmp_path, verify="yes")
 
 
@@ -135,9 +136,9 @@ def test_an_altered_number_is_found_by_its_checksum(tmp_path: Path) -> None:
     data = bytearray(file.read_bytes())
     data[-1] ^= 1
     file.write_bytes(data)
-    with pytest.raises(ModelError, match=r"layer0\.values\.\w+\.npy' was altered"):
+    with raises(ModelError, file.name, "altered"):
         store.load(tmp_path / "m", mmap=False)
-    with pytest.raises(ModelError, match="was altered"):
+    with raises(ModelError, "altered"):
         store.load(tmp_path / "m", mmap=True, verify=True)
     store.load(tmp_path / "m", mmap=True)
 
@@ -146,7 +147,7 @@ def test_an_altered_manifest_is_found_whatever_verify_says(tmp_path: Path) -> No
     store.save(tmp_path / "m", example())
     file = tmp_path / "m" / "manifest.json"
     file.write_text(file.read_text().replace('"branching": 16', '"branching": 17'))
-    with pytest.raises(ModelError, match="altered after it was written"):
+    with raises(ModelError, "altered"):
         store.load(tmp_path / "m", verify=False)
 
 
@@ -163,24 +164,24 @@ def test_a_newer_format_says_what_to_install(tmp_path: Path) -> None:
     contents = json.loads(file.read_text())
     contents.update(format_version=3, sylvan_version="2.7.1", model="something else by then")
     file.write_text(json.dumps(contents))
-    with pytest.raises(ModelError, match=r"by Sylvan 2\.7\.1 in format 3.*Install Sylvan 2\.7 or later"):
+    with raises(ModelError, "2.7", 3):
         store.load(tmp_path / "m")
     del contents["sylvan_version"]
     file.write_text(json.dumps(contents))
-    with pytest.raises(ModelError, match="Install a later Sylvan"):
+    with raises(ModelError, "later"):
         store.load(tmp_path / "m")
 
 
 def test_missing_and_foreign_folders(tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match="no such folder"):
+    with raises(ModelError, "folder"):
         store.load(tmp_path / "nothing")
     (tmp_path / "file").write_text("x")
-    with pytest.raises(ModelError, match="is a file"):
+    with raises(ModelError, "file"):
         store.load(tmp_path / "file")
-    with pytest.raises(ModelError, match=r"holds no manifest\.json"):
+    with raises(ModelError, "manifest.json"):
         store.load(tmp_path)
     (tmp_path / "manifest.json").write_text('{"format": "safetensors"}')
-    with pytest.raises(ModelError, match="not the manifest of a Sylvan model"):
+    with raises(ModelError, "format"):
         store.load(tmp_path)
 
 
@@ -191,7 +192,7 @@ def test_a_pipe_in_place_of_a_file_does_not_hang(tmp_path: Path) -> None:
     (file,) = (tmp_path / "m").glob("seed.*.npy")
     file.unlink()
     os.mkfifo(file)
-    with pytest.raises(ModelError, match="is not a file"):
+    with raises(ModelError, "file"):
         store.load(tmp_path / "m")
 
 
@@ -227,7 +228,7 @@ def test_pickled_and_copied_arrays_leave_the_file_behind(tmp_path: Path) -> None
 
 def test_the_registry_maps_kinds_to_loaders(tmp_path: Path) -> None:
     store.save(tmp_path / "m", State("test-registry", 1, meta={"n": 3}))
-    with pytest.raises(ModelError, match=r"'test-registry', which Sylvan .* does not know"):
+    with raises(ModelError, "test-registry"):
         registry.load(tmp_path / "m")
     store.register("test-registry", lambda state: ("rebuilt", store.need_int(state, "n", 1, 5)))
     assert registry.load(tmp_path / "m") == ("rebuilt", 3)
@@ -236,7 +237,7 @@ def test_the_registry_maps_kinds_to_loaders(tmp_path: Path) -> None:
         raise ParameterError("The 'beam' parameter must be positive.")
 
     store.register("test-registry", refuse)
-    with pytest.raises(ModelError, match="is damaged: The 'beam' parameter"):
+    with raises(ModelError, "beam", "damaged"):
         registry.load(tmp_path / "m")
 
 
@@ -271,25 +272,25 @@ def test_headers_that_numpy_would_evaluate_are_refused() -> None:
 @pytest.mark.parametrize(
     ("text", "fault"),
     [
-        (b"", "not JSON"),
-        (b"{", "not JSON"),
-        (b"\xff\xfe", "not UTF-8"),
-        (b"[1]", "not the manifest"),
-        (b'{"format": "sylvan-model", "format": "x"}', "key appears twice"),
-        (b'{"format": NaN}', "holds NaN"),
-        (b'{"format": -Infinity}', "holds -Infinity"),
-        (b'{"format": 1e999}', "beyond the range"),
-        (b'{"format": ' + b"9" * 5000 + b"}", "int of 5000 digits"),
-        (b"[" * 100_000 + b"]" * 100_000, "nested too deeply"),
-        (b"[" * 40 + b"]" * 40, "nested too deeply"),
+        (b"", ("JSON", "manifest.json")),
+        (b"{", ("JSON", "manifest.json")),
+        (b"\xff\xfe", "UTF-8"),
+        (b"[1]", "sylvan-model"),
+        (b'{"format": "sylvan-model", "format": "x"}', "twice"),
+        (b'{"format": NaN}', "NaN"),
+        (b'{"format": -Infinity}', "-Infinity"),
+        (b'{"format": 1e999}', "beyond"),
+        (b'{"format": ' + b"9" * 5000 + b"}", 5000),
+        (b"[" * 100_000 + b"]" * 100_000, "deeply"),
+        (b"[" * 40 + b"]" * 40, "deeply"),
         (b'{"format": "\\ud800"}', "surrogate"),
-        (b'{"format": "sylvan-model"}', "'format_version'"),
-        (b'{"format": "sylvan-model", "format_version": true}', "'format_version'"),
+        (b'{"format": "sylvan-model"}', "format_version"),
+        (b'{"format": "sylvan-model", "format_version": true}', "format_version"),
         (b'{"format": "sylvan-model", "format_version": 1}', "altered"),
     ],
 )
-def test_manifests_that_are_none(text: bytes, fault: str) -> None:
-    with pytest.raises(ModelError, match=fault):
+def test_manifests_that_are_none(text: bytes, fault: object) -> None:
+    with raises(ModelError, fault):
         manifest.parse(text, "manifest.json", "0.1.0")
 
 
@@ -303,8 +304,7 @@ def test_a_file_shorter_than_its_header_says_is_refused_though_the_manifest_agre
     entry.update(bytes=len(data), checksum=f"crc32:{zlib.crc32(data):08x}")
     contents["checksum"] = manifest.checksum_of(contents)
     (tmp_path / "m" / manifest.NAME).write_text(json.dumps(contents))
-    sizes = f"is altered: it has {len(data)} bytes, where its header needs {len(data) + 4}"
-    with pytest.raises(ModelError, match=sizes):
+    with raises(ModelError, entry["file"], len(data), len(data) + 4):
         store.load(tmp_path / "m", mmap=mmap)
 
 

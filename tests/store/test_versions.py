@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from kit.errors import raises
 from stops import interrupted, stops_of
 
 from sylvan import store
@@ -55,7 +56,7 @@ def test_as_many_versions_stay_as_are_asked_for(tmp_path: Path) -> None:
     for expected, left in ((4, 2), (3, 1), (2, 0)):
         assert store.undo(folder, keep=3) == left
         assert number_of(folder) == expected
-    with pytest.raises(ModelError, match=r"no earlier version .* none was kept"):
+    with raises(ModelError, "earlier"):
         store.undo(folder)
     assert len(list(folder.iterdir())) == 3  # the manifest, an array, a folder of files
 
@@ -112,7 +113,7 @@ def test_a_damaged_earlier_version_is_a_sentence(tmp_path: Path) -> None:
     for number in range(2):
         store.save(tmp_path, example(number), keep=1)
     (tmp_path / "earlier.000001.json").write_bytes(b"{}")
-    with pytest.raises(ModelError, match=r"earlier\.000001\.json"):
+    with raises(ModelError, "earlier.000001.json"):
         store.undo(tmp_path)
     assert number_of(tmp_path) == 1
     store.save(tmp_path, example(2), keep=1)
@@ -124,7 +125,7 @@ def test_a_lock_that_is_left_is_taken_over(tmp_path: Path) -> None:
     (tmp_path / write.LOCK).write_text("123456789\n")
     with store.updating(tmp_path):
         assert (tmp_path / write.LOCK).read_text() == f"{os.getpid()}\n"
-        with pytest.raises(ModelError, match=f"being updated by process {os.getpid()}"), store.updating(tmp_path):
+        with raises(ModelError, os.getpid(), "updated"), store.updating(tmp_path):
             pass
     with store.updating(tmp_path):
         pass

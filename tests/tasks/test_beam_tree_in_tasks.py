@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import torch
+from kit.errors import raises
 from tasks import small_jobs
 from tasks.small_jobs import JOBS
 
@@ -129,25 +130,25 @@ def test_a_head_given_as_an_object() -> None:
     job = language_model(loss=head)
     assert job._objective.head is head and job.table_ is head.edge_weights
     for wrong, piece in (
-        (BeamTreeHead(10, balanced_tree(range(n_words), 4), 5), "must have bias=False"),
+        (BeamTreeHead(10, balanced_tree(range(n_words), 4), 5), "bias=False"),
         (BeamTreeHead(9, balanced_tree(range(n_words), 4), 5, bias=False), f"for {n_words} classes and 10 dimensions"),
-        (torch.nn.Linear(2, 2), "must be a name, a ClassLoss or a BeamTreeHead. Got Linear"),
+        (torch.nn.Linear(2, 2), ("ClassLoss", "BeamTreeHead")),
     ):
-        with pytest.raises(ParameterError, match=piece):
+        with raises(ParameterError, piece):
             language_model(loss=wrong)
 
 
 @pytest.mark.parametrize(
     ("given", "piece"),
     [
-        ({"tree": "kmean"}, "'tree' parameter of 'beam-tree' must be one of 'frequency', 'kmeans', 'random'"),
+        ({"tree": "kmean"}, ("'tree'", "beam-tree", "frequency", "kmeans", "random")),
         ({"branching": 1}, "branching"),
-        ({"n_noise": 2}, "'beam-tree' has no parameter 'n_noise'. Its parameters are: n_noises"),
-        ({"bias": True}, "must have bias=False"),
+        ({"n_noise": 2}, ("beam-tree", "n_noise", "n_noises")),
+        ({"bias": True}, "bias=False"),
     ],
 )
-def test_wrong_parameters_of_the_head(given: dict[str, Any], piece: str) -> None:
-    with pytest.raises(ParameterError, match=piece):
+def test_wrong_parameters_of_the_head(given: dict[str, Any], piece: object) -> None:
+    with raises(ParameterError, piece):
         language_model(loss_parameters=given)
 
 
@@ -156,13 +157,13 @@ def test_heads_by_name() -> None:
     assert (head.n_candidates, head.n_noises, head.n_classes) == (7, 2, 30)
     assert head.tree.leaf_labels.tolist() == list(range(29, -1, -1))
     assert make_head("beam-tree", 30, 4, tree=head.tree).tree is head.tree
-    with pytest.raises(ParameterError, match="The tree 'frequency' of 'beam-tree' needs 'counts'"):
+    with raises(ParameterError, "frequency", "beam-tree", "counts"):
         make_head("beam-tree", 30, 4)
-    with pytest.raises(ParameterError, match="needs 'centers'"):
+    with raises(ParameterError, "centers"):
         make_head("beam-tree", 30, 4, tree="kmeans")
-    with pytest.raises(ParameterError, match="make_head makes it"):
+    with raises(ParameterError, "make_head"):
         make_loss("beam-tree", Uniform(30), 4)
-    with pytest.raises(ParameterError, match="There is no head 'cane'"):
+    with raises(ParameterError, "cane"):
         make_head("cane", 30, 4)
 
 

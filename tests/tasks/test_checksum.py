@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from kit.errors import raises
 from tasks.small_jobs import recommender, sequences
 
 from sylvan.errors import ModelError
@@ -36,7 +37,7 @@ def classifier(part: str = "", seed: int = 0) -> ExtremeClassification:
 def test_a_classifier_does_not_go_on_with_other_data(part: str, tmp_path: Any) -> None:
     train(classifier(), epochs=1, folder=tmp_path)
     assert len(train(classifier(), epochs=2, folder=tmp_path, resume=True).epochs) == 2
-    with pytest.raises(ModelError, match="of another training: the setting 'data_checksum' was another"):
+    with raises(ModelError, "data_checksum"):
         train(classifier(part), epochs=3, folder=tmp_path, resume=True)
 
 
@@ -48,7 +49,7 @@ def test_a_recommender_does_not_go_on_with_other_data(tmp_path: Any) -> None:
     assert sequences(1).describe() == sequences(3).describe()
     train(of_shift(1), epochs=1, folder=tmp_path)
     assert len(train(of_shift(1), epochs=2, folder=tmp_path, resume=True).epochs) == 2
-    with pytest.raises(ModelError, match="of another training: the setting 'data_checksum' was another"):
+    with raises(ModelError, "data_checksum"):
         train(of_shift(3), epochs=3, folder=tmp_path, resume=True)
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import torch
+from kit.errors import raises
 
 from sylvan.errors import DataError, ParameterError
 from sylvan.neural import train
@@ -78,7 +79,7 @@ def test_rows_without_labels_are_skipped_and_labels_unknown_from_training_droppe
     assert made._X.shape[0] == 100
     labels_of = made._parts["validation"][1]
     assert labels_of.shape == (1, 25) and labels_of.indices.tolist() == [3]
-    with pytest.raises(DataError, match="No row of the validation part has a label that is known"):
+    with raises(DataError, "validation"):
         ExtremeClassification(X, labels, validation=(HOLDOUT[0][1:], wide[1:]), sampler="uniform", n_samples=5)
 
 
@@ -124,12 +125,12 @@ def test_fewer_classes_than_cutoffs() -> None:
 @pytest.mark.parametrize(
     ("given", "error", "sentence"),
     [
-        ({"n_samples": 0}, ParameterError, "'n_samples' parameter of ExtremeClassification"),
-        ({"validation_share": 1.0}, ParameterError, "'validation_share' parameter"),
-        ({"test": (X[:, :5], Y)}, DataError, "test part has 5 features, but the training has 95"),
-        ({"test": (X[:5], Y)}, DataError, "test part has 5 rows of features, but 300 of labels"),
+        ({"n_samples": 0}, ParameterError, ("n_samples", "ExtremeClassification")),
+        ({"validation_share": 1.0}, ParameterError, ("validation_share", "1.0")),
+        ({"test": (X[:, :5], Y)}, DataError, ("test", 5, 95)),
+        ({"test": (X[:5], Y)}, DataError, (5, 300)),
     ],
 )
-def test_errors(given: dict[str, Any], error: Any, sentence: str) -> None:
-    with pytest.raises(error, match=sentence):
+def test_errors(given: dict[str, Any], error: Any, sentence: object) -> None:
+    with raises(error, sentence):
         job(**given)

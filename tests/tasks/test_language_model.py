@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 from kit.bits import same_bits
+from kit.errors import raises, warns
 
 from sylvan.errors import DataError, ParameterError
 from sylvan.neural import RefreshSchedule, load_tree, train
@@ -72,17 +73,17 @@ def test_texts_from_files(tmp_path: Path) -> None:
 
 
 def test_wrong_texts(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="is no folder"):
+    with raises(DataError, "folder"):
         read_corpus(tmp_path / "nowhere")
-    with pytest.raises(DataError, match=r"holds no train.txt"):
+    with raises(DataError, "train.txt", "holds"):
         read_corpus(tmp_path)
     (tmp_path / "train.txt").write_bytes(b"a\nb\xff\n")
     (tmp_path / "empty.txt").write_bytes(b" \n")
-    with pytest.raises(DataError, match="line 2: the text is not UTF-8"):
+    with raises(DataError, "line 2", "UTF-8"):
         read_corpus(tmp_path / "train.txt", tmp_path / "train.txt", tmp_path / "train.txt")
-    with pytest.raises(DataError, match=r"empty.txt is empty"):
+    with raises(DataError, "empty.txt", "empty"):
         read_corpus(tmp_path / "empty.txt", tmp_path / "train.txt", tmp_path / "train.txt")
-    with pytest.raises(DataError, match="needs three texts"):
+    with raises(DataError, "texts", "three"):
         read_corpus(tmp_path / "train.txt", tmp_path / "train.txt")
 
 
@@ -207,7 +208,7 @@ def test_codewords_that_are_parameters_are_trained(corpus: Corpus) -> None:
 
 
 def test_adam_on_the_class_table_of_a_sampled_loss_warns(corpus: Corpus) -> None:
-    with pytest.warns(HarmfulOptimizerWarning, match="trains the class table of a sampled loss"):
+    with warns(HarmfulOptimizerWarning, "sampled"):
         LanguageModel(corpus, **{**SMALL, "optimizer": "adam"})
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -236,22 +237,22 @@ def test_every_loss_lowers_the_perplexity(loss: str, corpus: Corpus) -> None:
 @pytest.mark.parametrize(
     ("given", "piece"),
     [
-        ({"model": "rnn"}, "'model' parameter of LanguageModel must be one of"),
-        ({"hidden": 0}, "'hidden' parameter"),
-        ({"sampler": "unigrm"}, "no sampler 'unigrm'"),
-        ({"loss": "softmx"}, "no loss 'softmx'"),
-        ({"sampler_parameters": {"powr": 1}}, "has no parameter 'powr'"),
-        ({"optimizer": "lion"}, "'optimizer' parameter"),
+        ({"model": "rnn"}, ("model", "LanguageModel")),
+        ({"hidden": 0}, ("hidden", 0)),
+        ({"sampler": "unigrm"}, "unigrm"),
+        ({"loss": "softmx"}, "softmx"),
+        ({"sampler_parameters": {"powr": 1}}, "powr"),
+        ({"optimizer": "lion"}, ("optimizer", "lion")),
     ],
 )
-def test_wrong_parameters(given: dict[str, Any], piece: str, corpus: Corpus) -> None:
-    with pytest.raises(ParameterError, match=piece):
+def test_wrong_parameters(given: dict[str, Any], piece: object, corpus: Corpus) -> None:
+    with raises(ParameterError, piece):
         LanguageModel(corpus, **{**SMALL, **given})
 
 
 def test_a_text_too_short_for_a_batch() -> None:
     corpus = build_corpus([["a", "b"]], [["a"]], [["a"]])
-    with pytest.raises(DataError, match="not even one batch"):
+    with raises(DataError, "batch"):
         train(LanguageModel(corpus, **{**SMALL, "n_samples": 2}), epochs=1)
 
 
@@ -259,7 +260,7 @@ def test_log_probabilities_of_a_sentence(corpus: Corpus) -> None:
     job = LanguageModel(corpus, **SMALL)
     logs = job.log_probabilities(["w1", "w2"])
     assert logs.shape == (3,) and bool((logs < 0).all())
-    with pytest.raises(DataError, match="doesn't know the word 'zebra'"):
+    with raises(DataError, "zebra"):
         job.log_probabilities(["zebra"])
 
 

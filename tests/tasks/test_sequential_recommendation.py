@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from kit.errors import raises, warns
 
 from sylvan.data import SequenceData, build_sequences
 from sylvan.errors import DataError, ParameterError
@@ -131,25 +132,25 @@ def test_recommendations_have_names_and_leave_out_what_was_seen() -> None:
     assert len(best[0]) == 5 and not {"2", "3", "4"} & set(best[0]) and "7" not in best[1]
     many = made.recommend([[str(i) for i in range(28)]], k=5)
     assert sorted(many[0]) == ["28", "29"]
-    with pytest.raises(DataError, match="no item 'tea'"):
+    with raises(DataError, "tea"):
         made.recommend([["tea"]])
-    with pytest.raises(DataError, match="that of row 1 is empty"):
+    with raises(DataError, "row 1"):
         made.recommend([["3"], []])
 
 
 @pytest.mark.parametrize(
     ("given", "sentence"),
     [
-        ({"encoder": "lstm"}, "'encoder' parameter of SequentialRecommendation must be one of 'sasrec', 'gru4rec'"),
-        ({"split": "half"}, "'split' parameter of SequentialRecommendation must be one of"),
-        ({"n_samples": 0}, r"'n_samples' parameter of SequentialRecommendation must be an int in \[1, inf\)"),
-        ({"sampler": "guess"}, "There is no sampler 'guess'"),
-        ({"loss": "guess"}, "There is no loss 'guess'"),
-        ({"table_learning_rate": 0.0}, r"must be a float in \(0, inf\)"),
+        ({"encoder": "lstm"}, ("encoder", "SequentialRecommendation", "sasrec", "gru4rec")),
+        ({"split": "half"}, ("split", "SequentialRecommendation")),
+        ({"n_samples": 0}, ("n_samples", "SequentialRecommendation", "[1, inf)")),
+        ({"sampler": "guess"}, "guess"),
+        ({"loss": "guess"}, "guess"),
+        ({"table_learning_rate": 0.0}, ("(0, inf)", "0.0")),
     ],
 )
-def test_parameters_are_checked(given: dict[str, Any], sentence: str) -> None:
-    with pytest.raises(ParameterError, match=sentence):
+def test_parameters_are_checked(given: dict[str, Any], sentence: object) -> None:
+    with raises(ParameterError, sentence):
         job(**given)
 
 
@@ -173,5 +174,5 @@ def test_every_optimizer_of_the_tables_moves_them(optimizer: str, loss: str) -> 
 
 
 def test_adam_on_the_item_table_of_a_sampled_loss_is_warned_of() -> None:
-    with pytest.warns(UserWarning, match="Adam"):
+    with warns(UserWarning, "sylvan.sampling.RowwiseAdagrad"):
         job(optimizer="adam")

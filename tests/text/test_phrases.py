@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from kit.errors import raises
 
 import sylvan
 from sylvan import TextModel, TfidfVectorizer, data
@@ -74,9 +75,9 @@ def test_characters_have_no_phrases() -> None:
     plain, auto = (TfidfVectorizer(analyzer="char_wb", ngrams=ngrams).fit(SHORT) for ngrams in ((1, 1), "auto"))
     assert plain.get_feature_names_out().tolist() == auto.get_feature_names_out().tolist()
     assert not auto.phrases().any()
-    with pytest.raises(ParameterError, match=r"'phrase_weight' parameter .* but analyzer='char' has none"):
+    with raises(ParameterError, "phrase_weight", "analyzer='char'"):
         TfidfVectorizer(analyzer="char", ngrams=(1, 2), phrase_weight=0.5).fit(SHORT)
-    with pytest.raises(ParameterError, match=r"'phrase_min_df' parameter .* but ngrams=\(1, 1\) has none"):
+    with raises(ParameterError, "phrase_min_df", "(1, 1)"):
         TfidfVectorizer(phrase_min_df=2).fit(SHORT)
     told = TfidfVectorizer(ngrams="auto", phrase_weight=0.5).fit(LONG)
     assert told.to_state().params["ngrams"] == [1, 1] and "phrase_weight" not in told.to_state().params
@@ -85,19 +86,19 @@ def test_characters_have_no_phrases() -> None:
 @pytest.mark.parametrize(
     ("params", "message"),
     [
-        ({"ngrams": "all"}, "or 'auto'"),
-        ({"phrase_weight": 0}, "must be a float in"),
-        ({"phrase_min_df": 0}, "must be an int in"),
-        ({"phrase_min_df": 0.5}, "must be an int in"),
+        ({"ngrams": "all"}, ("auto", "all")),
+        ({"phrase_weight": 0}, ("float", 0)),
+        ({"phrase_min_df": 0}, "phrase_min_df"),
+        ({"phrase_min_df": 0.5}, "phrase_min_df"),
     ],
 )
-def test_values_out_of_range(params: dict[str, Any], message: str) -> None:
-    with pytest.raises(ParameterError, match=message):
+def test_values_out_of_range(params: dict[str, Any], message: object) -> None:
+    with raises(ParameterError, message):
         TfidfVectorizer(**params).fit(SHORT)
 
 
 def test_nothing_is_left_of_phrases() -> None:
-    with pytest.raises(DataError, match="none of several words is in 99 documents"):
+    with raises(DataError, "documents", 99):
         TfidfVectorizer(ngrams=(2, 2), phrase_min_df=99).fit(SHORT)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from kit.errors import raises
 
 from sylvan import TfidfVectorizer, data
 from sylvan.errors import DataError
@@ -69,7 +70,7 @@ def test_where_a_sample_has_no_term_all_texts_are_read(monkeypatch: pytest.Monke
     monkeypatch.setattr(estimate, "MOST_TEXTS", 10)
     texts = ["?"] * 5_000 + ["whale ship"]
     assert estimate_texts(TfidfVectorizer(), texts).n_terms == 2
-    with pytest.raises(DataError, match="The vocabulary is empty"):
+    with raises(DataError, "min_token_length"):
         estimate_texts(TfidfVectorizer(), ["?"] * 50)
-    with pytest.raises(DataError, match="no documents"):
+    with raises(DataError, "documents"):
         estimate_texts(TfidfVectorizer(), [])

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from kit.bits import same_bits
+from kit.errors import raises
 from text_samples import ENGLISH, FINNISH, GERMAN, OTHERS
 
 from sylvan import kernels
@@ -113,31 +114,31 @@ def test_lower_case_that_a_table_cannot_give():
 @pytest.mark.parametrize(
     ("texts", "words"),
     [
-        ("one text", "single str"),
-        (b"one text", "single bytes"),
-        (None, "of type NoneType"),
-        (7, "of type int"),
-        (sp.eye(2, format="csr"), "sparse matrix"),
-        (["a word", None], "Document 1 of texts must be a str, but is of type NoneType"),
-        ([b"a word"], "Document 0 of texts must be a str, but is of type bytes. Decode"),
-        (["a word", "two", 3.5], "Document 2 of texts must be a str, but is of type float"),
-        ([["a word"]], "Document 0 of texts must be a str, but is of type list"),
-        ([], "no documents"),
-        (["", " . "], "vocabulary is empty"),
+        ("one text", ("str", "single")),
+        (b"one text", ("bytes", "single")),
+        (None, "NoneType"),
+        (7, "int"),
+        (sp.eye(2, format="csr"), "sparse"),
+        (["a word", None], ("Document 1", "NoneType")),
+        ([b"a word"], ("Document 0", "bytes")),
+        (["a word", "two", 3.5], ("Document 2", "float")),
+        ([["a word"]], ("Document 0", "list")),
+        ([], "documents"),
+        (["", " . "], "vocabulary"),
     ],
 )
 def test_texts_refused(texts, words):
-    with pytest.raises(DataError, match=words):
+    with raises(DataError, words):
         TfidfVectorizer().fit_transform(texts)
-    if words not in ("no documents", "vocabulary is empty"):
-        with pytest.raises(DataError, match=words):
+    if words not in ("documents", "vocabulary"):
+        with raises(DataError, words):
             TfidfVectorizer().fit(ENGLISH).transform(texts)
 
 
 def test_nothing_left_after_pruning():
-    with pytest.raises(DataError, match=r"After pruning no terms remain.*Lower min_df"):
+    with raises(DataError, "min_df"):
         TfidfVectorizer(min_df=2).fit(["one two", "three four"])
-    with pytest.raises(DataError, match="max_df=1 allows 1 document"):
+    with raises(DataError, "max_df=1", 1):
         TfidfVectorizer(min_df=2, max_df=1).fit(ENGLISH)
 
 
@@ -151,7 +152,7 @@ def test_a_failed_fit_leaves_the_earlier_one():
 
 @pytest.mark.parametrize("use", ["transform", "transform_rows", "get_feature_names_out", "to_state"])
 def test_not_fitted(use):
-    with pytest.raises(NotFittedError, match="not fitted yet"):
+    with pytest.raises(NotFittedError):
         getattr(TfidfVectorizer(), use)(*([ENGLISH] if use.startswith("transform") else []))
     with pytest.raises(NotFittedError):
         _ = TfidfVectorizer().vocabulary_
@@ -185,7 +186,7 @@ def test_not_fitted(use):
 )
 def test_parameters_refused(how):
     (name,) = how
-    with pytest.raises(ParameterError, match=f"'{name}' parameter"):
+    with raises(ParameterError, name):
         TfidfVectorizer(**how).fit(ENGLISH)
     if name in (
         "ngrams",
@@ -199,7 +200,7 @@ def test_parameters_refused(how):
     ):
         fitted = TfidfVectorizer().fit(ENGLISH)
         fitted.transform(ENGLISH)
-        with pytest.raises(ParameterError, match=f"'{name}' parameter"):
+        with raises(ParameterError, name):
             fitted.set_params(**how).transform(ENGLISH)
 
 

@@ -10,6 +10,7 @@ import pytest
 import tfidf_reference
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kit.errors import raises
 from sklearn.feature_extraction.text import TfidfVectorizer as Theirs
 from text_samples import ENGLISH, FINNISH, GERMAN, OTHERS, shared_texts
 from word_reference import visible, words
@@ -141,7 +142,7 @@ def assert_same_as_reference(texts, **how):
     terms, matrix = tfidf_reference.fit_transform(texts, **how)
     vectorizer = TfidfVectorizer(n_jobs=1, **how)
     if not terms:
-        with pytest.raises(DataError, match="vocabulary is empty"):
+        with raises(DataError, "min_token_length"):
             vectorizer.fit(texts)
         return
     X = vectorizer.fit_transform(texts)

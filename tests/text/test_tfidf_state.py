@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kit.errors import raises
 from text_samples import ENGLISH, FINNISH, GERMAN, OTHERS
 
 from sylvan import kernels, store
@@ -126,7 +127,7 @@ def test_hostile_folder_names_the_file(tmp_path):
     hostile = state()
     hostile.arrays["term_offsets"][3] = 2**62
     store.save(tmp_path / "v", hostile)
-    with pytest.raises(ModelError, match=r"term_offsets.*must rise"):
+    with raises(ModelError, "term_offsets"):
         registry.load(tmp_path / "v")
 
 

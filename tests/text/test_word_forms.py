@@ -17,6 +17,7 @@ import tfidf_reference
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kit.bits import same_bits
+from kit.errors import raises, warns
 from text_samples import ENGLISH, FINNISH, GERMAN, OTHERS
 
 from sylvan import TextModel, kernels, store
@@ -179,8 +180,8 @@ def test_another_release_is_said_once(tmp_path):
     state.meta["forms_by"] = "simplemma 0.1"
     store.save(tmp_path / "v", state)
     loaded = registry.load(tmp_path / "v")
-    words = r"counted by simplemma 0\.1, and here they are by simplemma \d"
-    with pytest.warns(OtherReleaseWarning, match=words) as said:
+    words = ("0.1", "simplemma")
+    with warns(OtherReleaseWarning, words) as said:
         loaded.transform(ENGLISH)
         loaded.transform(ENGLISH)
     assert len(said) == 1
@@ -205,7 +206,7 @@ def test_a_model_that_doesnt_say_by_what(said, tmp_path):
     if said is None:
         del state.meta["forms_by"]
     store.save(tmp_path / "v", state)
-    with pytest.raises(ModelError, match="doesn't say which library gave the forms"):
+    with raises(ModelError, "library"):
         registry.load(tmp_path / "v")
 
 
@@ -226,16 +227,16 @@ def test_without_the_library(name, package, monkeypatch, tmp_path):
     loaded = registry.load(tmp_path / "v")  # opens, and can be inspected
     assert loaded.n_terms_ == fitted.n_terms_
     for use in (loaded.transform, TfidfVectorizer(**{name: "en"}).fit):
-        with pytest.raises(ImportError, match=rf'needs {package}\. Install it with: pip install "sylvan\[languages\]"'):
+        with raises(ImportError, package, "sylvan[languages]"):
             use(ENGLISH)
     word_forms.forms_of_language.cache_clear()
 
 
 def test_languages_that_an_older_library_lacks(monkeypatch):
     monkeypatch.setitem(word_forms.STEM_LANGUAGES, "en", "klingon")
-    with pytest.raises(ImportError, match=r"has no stemmer of 'en' \(klingon\); a later one may"):
+    with raises(ImportError, "en"):
         word_forms.forms_of_language.__wrapped__("en", None, True)
-    with pytest.raises(ImportError, match="has no dictionary of 'tlh'; a later one may"):
+    with raises(ImportError, "tlh"):
         word_forms.forms_of_language.__wrapped__(None, "tlh", True)
 
 
@@ -250,18 +251,18 @@ def test_every_language_is_in_the_libraries():
 @pytest.mark.parametrize(
     ("how", "words"),
     [
-        ({"stem": "english"}, "'stem' parameter of TfidfVectorizer must be one of 'ar'.* or None. Got 'english'"),
-        ({"lemmatize": "xx"}, "'lemmatize' parameter"),
-        ({"stem": "en", "lemmatize": "en"}, "as its stem or as its lemma"),
-        ({"stem": "en", "analyzer": "char"}, "'stem' parameter of TfidfVectorizer is for words, but analyzer='char'"),
-        ({"lemmatize": "en", "analyzer": "char_wb"}, "'lemmatize' parameter"),
+        ({"stem": "english"}, ("stem", "TfidfVectorizer", "ar", "None", "english")),
+        ({"lemmatize": "xx"}, "lemmatize"),
+        ({"stem": "en", "lemmatize": "en"}, "lemma"),
+        ({"stem": "en", "analyzer": "char"}, ("stem", "TfidfVectorizer", "analyzer='char'")),
+        ({"lemmatize": "en", "analyzer": "char_wb"}, "lemmatize"),
     ],
     ids=str,
 )
 def test_parameters_refused(how, words):
-    with pytest.raises(ParameterError, match=words):
+    with raises(ParameterError, words):
         TfidfVectorizer(**how).fit(ENGLISH)
-    with pytest.raises(ParameterError, match=words):
+    with raises(ParameterError, words):
         TfidfVectorizer().fit(ENGLISH).set_params(**how).transform(ENGLISH)
 
 
@@ -310,5 +311,5 @@ def test_tables_of_forms_are_verified():
         (data, offsets[:0], slots, data, offsets[:0]),
     ]
     for arrays in wrong:
-        with pytest.raises(ValueError, match="don't fit"):
+        with raises(ValueError, "fit"):
             kernels.TfidfForms(*arrays)

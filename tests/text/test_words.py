@@ -120,7 +120,7 @@ def test_stems_are_compared() -> None:
 def test_another_release_of_the_library_is_a_warning() -> None:
     known, _, _ = LabelWords.of_texts(("whales",), "en", None)
     other = LabelWords(known.vocabulary, "en", None, "snowballstemmer 0.1.2")
-    with pytest.warns(OtherReleaseWarning, match=r"went through snowballstemmer 0.1.2"):
+    with pytest.warns(OtherReleaseWarning):
         other.read(("whale",))
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -14,6 +14,7 @@ import pytest
 import scipy.sparse as sp
 from child_processes import start
 from kit.bits import same_bits
+from kit.errors import raises
 from tuned_rows import Clock, corpus  # type: ignore[import-not-found]
 from waiting import PATIENCE
 
@@ -154,9 +155,9 @@ def test_a_size_is_held_by_the_final_model(tmp_path: Path) -> None:
 
 
 def test_limits_that_nothing_holds_to(rows: Any) -> None:
-    with pytest.raises(TuningError, match=r"No setting that was tried holds to the limits\. Of 3 trials, .*query"):
+    with raises(TuningError, "limits", 3):
         tuned(rows, max_latency="1us", max_trials=3)
-    with pytest.raises(TuningError, match=r"the names of the 6 labels alone take"):
+    with raises(TuningError, "labels", 6):
         tuned(rows, max_size=20)
 
 
@@ -198,41 +199,41 @@ def test_time_is_reserved_for_the_last_training(size: int | None, seconds: float
 
 
 def test_a_budget_too_short_for_one_training(rows: Any) -> None:
-    sentence = r"The budget of .* is too short: training the default model once on all 400 rows takes about .*"
-    with pytest.raises(TuningError, match=sentence):
+    sentence = 400
+    with raises(TuningError, sentence):
         tuned(rows, budget="1ms", max_trials=None, clock=Clock(0.01))
 
 
 @pytest.mark.parametrize(
     ("options", "error", "sentence"),
     [
-        ({"metric": "accuracy"}, ParameterError, "The 'metric' parameter must be one of"),
-        ({"budget": "soon"}, ParameterError, "The 'budget' parameter must be a number of seconds above 0"),
-        ({"max_trials": 0}, ParameterError, r"The 'max_trials' parameter of tune must be an int in \[1, inf\)"),
-        ({"max_size": "big"}, ParameterError, "The 'max_size' parameter must be a number of bytes"),
-        ({"max_latency": 0}, ParameterError, "The 'max_latency' parameter must be"),
-        ({"seed": -1}, ParameterError, "The 'seed' parameter of tune must be"),
-        ({"holdout": "first"}, ParameterError, "The 'holdout' parameter of tune must be one of"),
-        ({"n_jobs": 0}, ParameterError, "The 'n_jobs' parameter must be"),
+        ({"metric": "accuracy"}, ParameterError, ("metric", "accuracy")),
+        ({"budget": "soon"}, ParameterError, ("budget", 0)),
+        ({"max_trials": 0}, ParameterError, ("max_trials", "[1, inf)")),
+        ({"max_size": "big"}, ParameterError, ("max_size", "big")),
+        ({"max_latency": 0}, ParameterError, ("max_latency", 0)),
+        ({"seed": -1}, ParameterError, ("seed", -1)),
+        ({"holdout": "first"}, ParameterError, ("holdout", "first")),
+        ({"n_jobs": 0}, ParameterError, ("n_jobs", 0)),
     ],
 )
-def test_wrong_options(rows: Any, options: dict[str, Any], error: type, sentence: str) -> None:
-    with pytest.raises(error, match=sentence):
+def test_wrong_options(rows: Any, options: dict[str, Any], error: type, sentence: object) -> None:
+    with raises(error, sentence):
         tuned(rows, **options)
 
 
 def test_wrong_rows(rows: Any) -> None:
-    with pytest.raises(DataError, match="X has 400 texts, but Y has labels for 3"):
+    with raises(DataError, "X", 400, "Y", 3):
         tuned((rows[0], rows[1][:3]))
-    with pytest.raises(DataError, match="No text has a label"):
+    with raises(DataError, "text"):
         tuned((rows[0], [[]] * 400))
-    with pytest.raises(DataError, match="There are 30 rows: too few"):
+    with raises(DataError, "rows", 30):
         tuned((rows[0][:30], rows[1][:30]))
 
 
 def test_without_optuna(rows: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "optuna", None)
-    with pytest.raises(ImportError, match=r'Tuning needs Optuna. Install it with: pip install "sylvan\[tune\]"'):
+    with raises(ImportError, "sylvan[tune]"):
         tuned(rows)
 
 
@@ -266,18 +267,18 @@ def test_a_study_goes_on(rows: Any, result: sylvan.TuneResult, tmp_path: Path) -
 
 def test_a_study_of_something_else(rows: Any, tmp_path: Path) -> None:
     tuned(rows, max_trials=1, study=tmp_path / "study")
-    with pytest.raises(ModelError, match="is of another tuning: it has other metric"):
+    with raises(ModelError, "tuning"):
         tuned(rows, max_trials=1, study=tmp_path / "study", metric="P@1")
-    with pytest.raises(ModelError, match="it has other features"):
+    with raises(ModelError, "features"):
         tuned(([*rows[0][:-1], "other"], rows[1]), max_trials=1, study=tmp_path / "study")
-    with pytest.raises(ModelError, match="it has other ranges and size limit"):
+    with raises(ModelError, "ranges"):
         tuned(rows, max_trials=1, study=tmp_path / "study", max_size="1MB")
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "file").write_text("x")
-    with pytest.raises(ModelError, match="holds something other than a study"):
+    with raises(ModelError, "study", "something"):
         tuned(rows, max_trials=1, study=tmp_path / "other")
     (tmp_path / "study" / "study.json").write_text("{")
-    with pytest.raises(ModelError, match="can't be opened"):
+    with raises(ModelError, "opened"):
         tuned(rows, max_trials=1, study=tmp_path / "study")
 
 
@@ -335,7 +336,7 @@ def test_a_report_without_matplotlib(
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     assert result.save_report(tmp_path)[-1] == "report.html"
     assert "<svg" not in (tmp_path / "report.html").read_text("utf-8")
-    with pytest.raises(DataError, match="Figures need matplotlib"):
+    with raises(DataError, "matplotlib"):
         result.draw([tmp_path / "x.png"])
 
 

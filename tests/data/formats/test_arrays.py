@@ -8,6 +8,7 @@ import zipfile
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from kit.errors import raises
 
 from sylvan import data
 from sylvan.errors import DataError
@@ -55,14 +56,14 @@ def test_pairs_as_pecos_lays_them_out(tmp_path):
     same(got_x, x)
     same(got_y, y)
     data.save_npz(tmp_path / "set" / "Y.tst.npz", y[:3])
-    with pytest.raises(DataError, match=r"has shape \(3, 5\), but 20 rows are needed"):
+    with raises(DataError, "(3, 5)", 20):
         data.load_npz_pair(tmp_path / "set", "tst")
     data.save_npz(tmp_path / "set" / "Y.tst.npz", -y)
-    with pytest.raises(DataError, match=r"Y\.tst\.npz holds a negative relevance in row"):
+    with raises(DataError, "Y.tst.npz", "negative"):
         data.load_npz_pair(tmp_path / "set", "tst")
-    with pytest.raises(DataError, match=r"There is no file .*X\.trn\.npz"):
+    with raises(DataError, "X.trn.npz"):
         data.load_npz_pair(tmp_path / "set")
-    with pytest.raises(DataError, match="20 rows are needed"):
+    with raises(DataError, "rows", 20):
         data.save_npz_pair(tmp_path / "set", x, y[:3])
 
 
@@ -120,10 +121,10 @@ def test_faulty_arrays(tmp_path, name):
 def test_coo_faults(tmp_path):
     coo = {"format": np.array(b"coo"), "row": np.array([0, 1]), "col": np.array([0, 5])}
     write(tmp_path / "a.npz", **coo)
-    with pytest.raises(DataError, match=r"no sparse matrix of shape \[2, 3\] \("):
+    with raises(DataError, "[2, 3]"):
         data.load_npz(tmp_path / "a.npz")
     write(tmp_path / "a.npz", **{**coo, "col": np.array([0])})
-    with pytest.raises(DataError, match=r"no sparse matrix of shape \[2, 3\] \("):
+    with raises(DataError, "[2, 3]"):
         data.load_npz(tmp_path / "a.npz")
 
 
@@ -152,15 +153,15 @@ def test_a_header_that_promises_more_than_there_is(tmp_path):
     np.lib.format.write_array_header_1_0(header, {"descr": "<f4", "fortran_order": False, "shape": (2**50,)})
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("data.npy", header.getvalue())
-    with pytest.raises(DataError, match=r"array 'data': the header promises 4503599627370496 bytes .* but 0 follow"):
+    with raises(DataError, "data", 4503599627370496, 0):
         data.load_npz(path)
 
 
 def test_npz_is_neither_text_nor_folder(tmp_path):
     (tmp_path / "a.npz").write_text("0 1:1\n")
-    with pytest.raises(DataError, match=r"not an .npz file, or damaged"):
+    with raises(DataError, "a.npz"):
         data.load_npz(tmp_path / "a.npz")
-    with pytest.raises(DataError, match="is a folder"):
+    with raises(DataError, "folder"):
         data.load_npz(tmp_path)
 
 
@@ -187,19 +188,19 @@ def test_npy_as_numpy_writes_it(tmp_path):
 @pytest.mark.parametrize(
     ("array", "message"),
     [
-        (np.ones(3), r"must hold a matrix of numbers. Got an array of dtype float64 and shape \(3,\)"),
-        (np.ones((1, 2, 3)), "must hold a matrix of numbers"),
-        (np.array([["a"]]), "must hold a matrix of numbers. Got an array of dtype <U1"),
-        (np.array([[None]]), "holds pickled Python objects, which are never read"),
-        (np.zeros((2, 2), [("a", "f4")]), "must hold a matrix of numbers"),
-        (np.array([[1, 2], [3, np.inf]]), "row 1: values must be finite"),
-        (np.array([[1e39]]), "row 0: values must be finite"),
+        (np.ones(3), ("float64", "(3,)")),
+        (np.ones((1, 2, 3)), "X.npy"),
+        (np.array([["a"]]), ("U1", "dtype")),
+        (np.array([[None]]), "pickled"),
+        (np.zeros((2, 2), [("a", "f4")]), "X.npy"),
+        (np.array([[1, 2], [3, np.inf]]), "row 1"),
+        (np.array([[1e39]]), "row 0"),
     ],
 )
 @pytest.mark.filterwarnings("ignore")
 def test_npy_faults(tmp_path, array, message):
     np.save(tmp_path / "X.npy", array)
-    with pytest.raises(DataError, match=message):
+    with raises(DataError, message):
         data.load_npy(tmp_path / "X.npy")
 
 
@@ -209,16 +210,16 @@ def test_npy_damage(tmp_path):
     whole = path.read_bytes()
     for length in range(len(whole)):
         path.write_bytes(whole[:length])
-        with pytest.raises(DataError, match=r"X\.npy: "):
+        with raises(DataError, "X.npy"):
             data.load_npy(path)
     path.write_bytes(whole + b"more")
-    with pytest.raises(DataError, match=r"promises 128 bytes of shape .* but 132 follow"):
+    with raises(DataError, 128, 132):
         data.load_npy(path)
     path.write_bytes(whole.replace(b"(4, 4)", b"(4,-4)"))
-    with pytest.raises(DataError, match="no array of numbers"):
+    with raises(DataError, "X.npy", "(4, -4)"):
         data.load_npy(path)
     path.write_bytes(whole.replace(b"(4, 4)", b"exit()"))
-    with pytest.raises(DataError, match="header is damaged"):
+    with raises(DataError, "X.npy", "header"):
         data.load_npy(path)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from kit.errors import raises
 
 from sylvan.arrays.topk import TopK
 from sylvan.data.formats.rankings import open_rankings
@@ -64,7 +65,7 @@ def test_parquet_of_no_rows_is_a_table(tmp_path: Path) -> None:
 def test_what_is_given_up_leaves_the_old_file(name: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("pyarrow", reason="needs pyarrow")
     (tmp_path / name).write_text("old")
-    with pytest.raises(DataError, match="line 3"), open_rankings(str(tmp_path / name), 3) as writer:
+    with raises(DataError, "line 3"), open_rankings(str(tmp_path / name), 3) as writer:
         writer.write(TOP, None)
         raise DataError("line 3")
     assert [path.name for path in tmp_path.iterdir()] == [name] and (tmp_path / name).read_text() == "old"
@@ -73,6 +74,6 @@ def test_what_is_given_up_leaves_the_old_file(name: str, tmp_path: Path, capfd: 
 
 def test_names_that_are_half_characters_are_said(tmp_path: Path) -> None:
     pytest.importorskip("pyarrow", reason="needs pyarrow")
-    with pytest.raises(DataError, match="can't be written as Parquet"):
+    with raises(DataError, "\\ud800"):
         written(tmp_path / "a.parquet", [["\ud800", "b"], ["c"], []])
     assert list(tmp_path.iterdir()) == []

@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
+from kit.errors import raises
 
 from sylvan import data
 from sylvan.data import LabelTerms, SubjectVocabulary
@@ -97,17 +98,17 @@ def test_several_labels_of_one_language_are_other_names(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "why"),
     [
-        ("[1]", r"line 2: must be a JSON object. Got '\[1\]'"),
-        ('{"uri": 3}', r"line 2: must be an object with a string called 'uri'"),
-        ('{"uri": " "}', "line 2: the cell of the URI is empty"),
-        ('{"uri": "u:0"}', "line 2: the URI 'u:0' stands there twice"),
-        ('{"uri": "u:1", "alternative": [3]}', "line 2: 'alternative' must be a string or a list of strings"),
-        ('{"uri": "u:1", "broader": {"a": 1}}', "line 2: 'broader' must be a string or a list of strings"),
-        ("{", "line 2: not JSON"),
+        ("[1]", ("line 2", "JSON", "[1]")),
+        ('{"uri": 3}', ("line 2", "uri")),
+        ('{"uri": " "}', ("line 2", "URI")),
+        ('{"uri": "u:0"}', ("line 2", "URI", "u:0")),
+        ('{"uri": "u:1", "alternative": [3]}', ("line 2", "alternative")),
+        ('{"uri": "u:1", "broader": {"a": 1}}', ("line 2", "broader")),
+        ("{", ("line 2", "JSON")),
     ],
 )
-def test_the_first_line_at_fault_is_named(tmp_path: Path, line: str, why: str) -> None:
+def test_the_first_line_at_fault_is_named(tmp_path: Path, line: str, why: object) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text('{"uri": "<u:0>", "label": "zero"}\n' + line + "\n")
-    with pytest.raises(DataError, match=why):
+    with raises(DataError, why):
         data.read_subjects(path)

@@ -9,6 +9,7 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kit.errors import raises
 
 from sylvan import data
 from sylvan.errors import DataError, ParameterError
@@ -136,11 +137,11 @@ def test_empty_lines_inside_are_rows_and_those_at_the_end_as_the_header_says(fil
 
 
 def test_header_can_be_demanded_or_denied(file):
-    with pytest.raises(DataError, match="line 1: a header must be three ints"):
+    with raises(DataError, "line 1"):
         data.load_xmc(file("1 0:1\n"), header=True)
-    with pytest.raises(DataError, match=r"line 1: a feature must be written as id:value. Got '2' instead"):
+    with raises(DataError, "line 1", "'2'"):
         data.load_xmc(file("1 2 3\n"), header=False)
-    with pytest.raises(ParameterError, match=r"'header' parameter must be True, False or 'auto'. Got 'yes'"):
+    with raises(ParameterError, "header", "True", "False", "auto", "yes"):
         data.load_xmc(file("1 2 3\n"), header="yes")
 
 
@@ -154,10 +155,10 @@ def test_svmlight_counting_from_one(file):
     assert data.load_svmlight(file("0 1:1 3:1\n"))[0].shape == (1, 3)
     assert data.load_svmlight(file("0 0:1 3:1\n"))[0].shape == (1, 4)
     assert data.load_svmlight(file("0 1:1 3:1\n"), zero_based=True)[0].shape == (1, 4)
-    with pytest.raises(DataError, match=r"line 1: feature ids must be in \[1, 2147483646\]. Got '0:1' instead"):
+    with raises(DataError, "line 1", "[1, 2147483646]", "0:1"):
         data.load_svmlight(file("0 0:1 3:1\n"), zero_based=False)
     assert data.load_svmlight(file("0 1:1 3:1\n"), n_features=3)[0].indices.tolist() == [0, 2]
-    with pytest.raises(DataError, match=r"line 2: feature ids must be in \[0, 2\], as the file counts from 0"):
+    with raises(DataError, "line 2", "[0, 2]", 0):
         data.load_svmlight(file("0 0:1 2:1\n0 3:1\n"), n_features=3)
 
 
@@ -221,43 +222,43 @@ def test_every_fault_is_a_sentence(file, content):
 
 
 def test_bytes_that_are_no_text(file):
-    with pytest.raises(DataError, match=r"line 1: .* Got '0 \\xff\\xfe1' instead"):
+    with raises(DataError, "line 1", "0 \\xff\\xfe1"):
         data.load_xmc(file(b"0 \xff\xfe1\n"))
-    with pytest.raises(DataError, match="line 1"):
+    with raises(DataError, "line 1"):
         data.load_svmlight(file(np.random.default_rng(0).bytes(10_000)))
 
 
 @pytest.mark.parametrize("weight", ["x", "-1", "nan", "1e39", ""])
 def test_weights_that_are_none(file, weight):
-    with pytest.raises(DataError, match="line 1: a label's weight must be a finite number of at least 0"):
+    with raises(DataError, "line 1", 0):
         data.load_xmc(file(f"0:{weight} 0:1\n"), weighted_labels=True)
 
 
 @pytest.mark.parametrize("load", [data.load_xmc, data.load_svmlight])
 @pytest.mark.parametrize("value", [-1, 2**31, 1.5, True, "3"])
 def test_sizes_out_of_range(file, load, value):
-    with pytest.raises(ParameterError, match="The 'n_labels' parameter must be an int in"):
+    with raises(ParameterError, "n_labels"):
         load(file("0 1:1\n"), n_labels=value)
 
 
 @pytest.mark.parametrize("n_jobs", [0, -5, 1.5])
 def test_n_jobs_out_of_range(file, n_jobs):
-    with pytest.raises(ParameterError, match="n_jobs"):
+    with raises(ParameterError, "n_jobs"):
         data.load_xmc(file("0 1:1\n"), n_jobs=n_jobs)
 
 
 def test_writers_refuse_what_could_not_be_read(tmp_path):
     path = tmp_path / "a.txt"
     one = np.ones((2, 2))
-    with pytest.raises(DataError, match=r"Y has shape \(1, 2\), but 2 rows are needed"):
+    with raises(DataError, "Y", "(1, 2)", 2):
         data.save_xmc(path, one, one[:1])
-    with pytest.raises(DataError, match=r"X holds NaN or infinity \(inf\) in row 1"):
+    with raises(DataError, "X", "NaN", "inf", "row 1"):
         data.save_xmc(path, np.array([[1, 2], [np.nan, 1]]), one)
-    with pytest.raises(DataError, match="X holds a value too large for float32 in row 0"):
+    with raises(DataError, "X", "float32", "row 0"):
         data.save_xmc(path, one * 1e300, one)
-    with pytest.raises(DataError, match="Y holds a negative relevance in row 0"):
+    with raises(DataError, "Y", "row 0"):
         data.save_xmc(path, one, -one)
-    with pytest.raises(DataError, match="X holds text"):
+    with raises(DataError, "X", "text"):
         data.save_xmc(path, ["text", "more"], one)
     assert list(tmp_path.iterdir()) == []
 
@@ -285,7 +286,7 @@ def test_stdin_and_stdout(monkeypatch, capfdbinary):
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(written)))
     assert dense(data.load_xmc("-")) == [[[0.5, 0]], [[0, 1]]]
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"1 1 1\n0 0:x\n")))
-    with pytest.raises(DataError, match=r"^stdin, line 2: "):
+    with raises(DataError, "line 2"):
         data.load_xmc("-")
 
 
@@ -303,15 +304,15 @@ def test_the_kernels_refuse_short_outputs():
 
     assert parse(rows, features, labels)[0] == 1
     for short in ((rows - 1, features, labels), (rows, features - 1, labels), (rows, features, labels - 1)):
-        with pytest.raises(ValueError, match="shorter than bound_lines says"):
+        with raises(ValueError, "bound_lines"):
             parse(*short)
-    with pytest.raises(ValueError, match="a limit too high"):
+    with raises(ValueError, "high"):
         parse(rows, features, labels, 2**40)
     offsets, ids, values = np.array([0, 2], np.int64), np.zeros(1, np.int32), np.zeros(1, np.float32)
-    with pytest.raises(ValueError, match="offsets out of range"):
+    with raises(ValueError, "offsets"):
         kernels.format_lines(0, 1, offsets, ids, values, offsets, ids, values, False, 0, np.empty(999, np.uint8))
     offsets[1] = 1
-    with pytest.raises(ValueError, match="output is too short"):
+    with raises(ValueError, "output"):
         kernels.format_lines(0, 1, offsets, ids, values, offsets, ids, values, False, 0, np.empty(9, np.uint8))
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from kit.errors import raises
 
 import sylvan
 from sylvan import BeamTreeClassifier, Ensemble, LabelTree, NeighborRanker, TextModel, TfidfVectorizer, kernels
@@ -76,23 +77,23 @@ def test_ids_are_classes_that_occur() -> None:
 @pytest.mark.parametrize(
     ("bad", "sentence"),
     [
-        ([[0], [1, 2], *[[0]] * 118], r"y must name one class in each row, but row 1 has 2 labels"),
-        ([["a"], ["b", "c"], *[["a"]] * 118], r"y must name one class in each row, .*\['b', 'c'\] in row 1"),
-        (["a", 3, *["a"] * 118], r"all by strings or all by ints\. Got 3 in row 1"),
-        ([3, "a", *[3] * 118], r"all by strings or all by ints\. Got 3 in row 0 and 'a' in row 1"),
-        ([[3], ["a"], *[[3]] * 118], r"all by strings or all by ints\. Got \[3\] in row 0 and \['a'\] in row 1"),
-        (np.array([3, "a", *[3] * 118], object), r"all by strings or all by ints\. Got 3 in row 0 and 'a' in row 1"),
-        (np.full(120, 0.5), r"Unknown label type: continuous\. y holds 0\.5 in row 0"),
-        (np.full(120, np.nan), r"y holds nan in row 0"),
-        (np.r_[y[:-1], [np.nan]], r"y holds nan in row 119"),
-        (None, r"y is None"),
-        (y[:-1], r"X has shape \(120, 6\) and y has shape \(119,\)"),
-        ([], r"y has shape \(0,\)"),
-        ({"a": 1}, r"one class id a row"),
+        ([[0], [1, 2], *[[0]] * 118], ("row 1", 2)),
+        ([["a"], ["b", "c"], *[["a"]] * 118], ("'b'", "'c'", "row 1")),
+        (["a", 3, *["a"] * 118], (3, "row 1")),
+        ([3, "a", *[3] * 118], (3, "row 0", "'a'", "row 1")),
+        ([[3], ["a"], *[[3]] * 118], (3, "row 0", "'a'", "row 1")),
+        (np.array([3, "a", *[3] * 118], object), (3, "row 0", "'a'", "row 1")),
+        (np.full(120, 0.5), ("0.5", "row 0")),
+        (np.full(120, np.nan), ("nan", "row 0")),
+        (np.r_[y[:-1], [np.nan]], ("nan", "row 119")),
+        (None, "None"),
+        (y[:-1], ("X", "(120, 6)", "(119,)")),
+        ([], "(0,)"),
+        ({"a": 1}, "class"),
     ],
 )
-def test_a_y_that_is_none_is_refused(bad: Any, sentence: str) -> None:
-    with pytest.raises(DataError, match=sentence):
+def test_a_y_that_is_none_is_refused(bad: Any, sentence: object) -> None:
+    with raises(DataError, sentence):
         make().fit(X, bad)
 
 
@@ -122,11 +123,11 @@ def test_one_class_only_is_an_answer() -> None:
 
 def test_a_class_that_training_has_not_seen_is_refused() -> None:
     by_id, by_name = make().fit(X, y), make().fit(X, [WOODS[i] for i in y])
-    with pytest.raises(DataError, match=r"allowed holds label 6, but label ids must be in \[0, 5\]"):
+    with raises(DataError, "label 6", "[0, 5]"):
         by_id.rank(Q, allowed=[6])
-    with pytest.raises(DataError, match=r"allowed holds 'elk'.*Did you mean 'elm'\?"):
+    with raises(DataError, "elk", "elm"):
         by_name.rank(Q, allowed=["elk"])
-    with pytest.raises(DataError, match="6"):
+    with raises(DataError, 6):
         by_id.explain(Q[:1], 6)
     assert by_id.score(X, np.full(120, 17)) == 0
     assert by_name.score(X, ["never seen"] * 120) == 0
@@ -141,9 +142,9 @@ def test_probabilities_by_beam_and_exactly() -> None:
     assert np.diff(model.predict_proba(X, 2, exact=True).indptr).tolist() == [2] * 120
     beam = model.predict_proba(X)
     assert (beam.max(axis=1) >= exact.max(axis=1) - 1e-6).all()
-    with pytest.raises(ParameterError, match=r"'exact' parameter .* Got 1 instead"):
+    with raises(ParameterError, "exact", 1):
         model.predict_proba(X, exact=1)  # type: ignore[arg-type]
-    with pytest.raises(ParameterError, match="it takes no 'beam'"):
+    with raises(ParameterError, "beam"):
         model.predict_proba(X, exact=True, beam=3)
 
 
@@ -198,16 +199,16 @@ NO_WEIGHTS: list[Any] = ["balance", {1: -1.0}, {1: np.nan}, {None: 1.0}, [1, 2],
 @pytest.mark.parametrize(
     ("bad", "sentence"),
     [
-        *((bad, "'class_weight' parameter of BeamTreeClassifier must be None, 'balan") for bad in NO_WEIGHTS),
-        ({"elm": 1.0}, "class_weight names .* none of the 6 classes"),
-        ({6: 1.0}, "class_weight names .* none of the 6 classes"),
-        ({0: 1e39}, "larger than a float32"),
-        (dict.fromkeys(range(6), 0), "leaves no row a weight above 0"),
-        (dict.fromkeys(range(6), 1e-50), "leaves no row a weight"),
+        *((bad, ("class_weight", "BeamTreeClassifier", "None", "balanced")) for bad in NO_WEIGHTS),
+        ({"elm": 1.0}, ("class_weight", 6)),
+        ({6: 1.0}, ("class_weight", 6)),
+        ({0: 1e39}, ("float32", "larger")),
+        (dict.fromkeys(range(6), 0), (0, "class_weight", "weight")),
+        (dict.fromkeys(range(6), 1e-50), "class_weight"),
     ],
 )
-def test_class_weights_that_are_none_are_refused(bad: Any, sentence: str) -> None:
-    with pytest.raises(ParameterError, match=sentence):
+def test_class_weights_that_are_none_are_refused(bad: Any, sentence: object) -> None:
+    with raises(ParameterError, sentence):
         make(class_weight=bad).fit(X, y)
 
 
@@ -230,27 +231,27 @@ def test_a_matrix_says_what_the_classes_are() -> None:
 
 
 def test_classes_that_grow_are_refused() -> None:
-    with pytest.raises(DataError, match=r"The first call of partial_fit must be given all classes"):
+    with raises(DataError, "partial_fit", "call"):
         make().partial_fit(X, y)
     for classes, grown, word in ((range(6), y + 1, "6"), (WOODS, [*WOODS * 19, *["elder"] * 6], "'elder'")):
         model = make()
         first = y if word == "6" else [WOODS[i] for i in y]
         model.partial_fit(X, first, classes=list(classes))
         before = model.weights_.weights.copy()
-        with pytest.raises(DataError, match=f"y holds class {word} in row .* only the 6 classes .* update adds"):
+        with raises(DataError, word, 6):
             model.partial_fit(X, grown)
         assert model.weights_.weights.tobytes() == before.tobytes()
-        with pytest.raises(DataError, match=r"The classes given, 7 of them, are not those of the first call, 6"):
+        with raises(DataError, "call", 7, 6):
             model.partial_fit(X, first, classes=[*classes, "zelkova"] if word != "6" else range(7))
 
 
 def test_partial_fit_refuses_what_it_cannot_do() -> None:
-    with pytest.raises(ParameterError, match="class_weight='balanced' is not for partial_fit"):
+    with raises(ParameterError, "class_weight='balanced'", "partial_fit"):
         make(class_weight="balanced").partial_fit(X, y, classes=range(6))
     model = make().fit(X, y).set_params(loss="softmax")
-    with pytest.raises(ParameterError, match="can't go on with loss='softmax'"):
+    with raises(ParameterError, "loss='softmax'"):
         model.partial_fit(X, y)
-    with pytest.raises(DataError, match="is expecting 6 features"):
+    with raises(DataError, 6, "(120, 4)"):
         make().fit(X, y).partial_fit(X[:, :4], y)
 
 
@@ -296,7 +297,7 @@ def test_the_rate_chosen_stays_and_says_so() -> None:
 
 
 def test_a_rate_far_too_high_is_refused() -> None:
-    with pytest.raises(DataError, match=r"learning_rate=1e\+30 scores left the range of numbers"):
+    with raises(DataError, "learning_rate=1e+30"):
         make(learning_rate=1e30, optimizer="sgd", l2=0.1).fit(X, y)
 
 
@@ -375,10 +376,10 @@ def test_a_given_tree_is_saved_with_the_model(tmp_path: Path) -> None:
 
 
 def test_trees_that_do_not_fit_are_refused() -> None:
-    with pytest.raises(DataError, match="a leaf for each of the 6 classes"):
+    with raises(DataError, "leaf", 6):
         make(tree=LabelTree.flat(7)).fit(X, y)
     overlapping = LabelTree((np.array([0, 2]), np.array([0, 4, 7])), np.array([0, 1, 2, 3, 3, 4, 5]), 6)
-    with pytest.raises(DataError, match="each class in exactly one leaf"):
+    with raises(DataError, "leaf", "class"):
         make(tree=overlapping).fit(X, y)
 
 
@@ -398,8 +399,8 @@ def test_more_candidates_cover_more_classes() -> None:
 
 def test_too_little_memory_is_said_beforehand(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(beam_tree_training, "available_bytes", lambda: 100)
-    sentence = r"The weights of 6 classes over 6 features would take about .* there are only .*force=True"
-    with pytest.raises(MemoryLimitError, match=sentence):
+    sentence = (6, "force=True")
+    with raises(MemoryLimitError, sentence):
         make().fit(X, y)
     assert make().fit(X, y, force=True).score(X, y) == 1
 
@@ -422,7 +423,7 @@ def test_texts_and_ensembles() -> None:
     tagger = TextModel(TfidfVectorizer(), BeamTreeClassifier(n_jobs=1)).fit(texts, labels)
     assert tagger.rank(["the whales", "some bread"], k=1).names == [["Sea"], ["Baking"]]
     assert tagger.choose(["the stars"], k=1).names == [["Sky"]]
-    with pytest.raises(DataError, match="row 1 has 2 labels"):
+    with raises(DataError, "row 1", 2):
         TextModel(model=BeamTreeClassifier()).fit(texts[:2], [["Sea"], ["Sea", "Sky"]])
     both = Ensemble([make(), NeighborRanker(n_jobs=1)]).fit(X, sp.csr_matrix(np.eye(6)[y]))
     assert both.rank(Q, k=1).labels.ravel().tolist() == list(range(6))
@@ -435,16 +436,16 @@ def test_trees_are_no_deeper_than_what_a_folder_holds() -> None:
         if good:
             model.fit(*given)
             continue
-        with pytest.raises(DataError, match=rf"must have 64 layers at most. Got {depth} instead"):
+        with raises(DataError, 64, depth):
             model.fit(*given)
         starts = np.concatenate([np.arange(depth), [depth - 1 + 4]]).astype(np.int64)
-        with pytest.raises(ValueError, match="too deep"):
+        with raises(ValueError, "deep"):
             kernels.ClassTree(starts, np.arange(4, dtype=np.int32))
 
 
 def test_a_model_that_went_out_of_bounds_is_no_model_any_more() -> None:
     model = make(optimizer="sgd", epochs=1).fit(X, y)
-    with pytest.raises(DataError, match="fit it again"):
+    with raises(DataError, "learning_rate=0.5"):
         model.set_params(l2=1e12).partial_fit(X, y)
     with pytest.raises(NotFittedError):
         model.predict(X)
@@ -455,5 +456,5 @@ def test_partial_fit_refuses_what_fit_refuses(sparse: bool) -> None:
     given, large = (sp.csr_matrix(X), sp.csr_matrix(X * np.float32(1e30))) if sparse else (X, X * np.float32(1e30))
     model = make(epochs=1).fit(given, y)
     for call in (model.partial_fit, BeamTreeClassifier(n_jobs=1).fit):
-        with pytest.raises(DataError, match="can be learned from"):
+        with raises(DataError, "learned"):
             call(large, y)

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from kit.errors import raises
 
 import sylvan
 from sylvan import BeamTreeClassifier, LabelTree, TextModel, TfidfVectorizer, XRLinear
@@ -70,7 +71,7 @@ def test_a_tree_cannot_change(params: dict[str, Any], saved: bool, tmp_path: Pat
         model.save(tmp_path / "model")
         model = sylvan.load(tmp_path / "model")  # type: ignore[assignment]
     before = model.weights_.weights.copy()
-    with pytest.raises(ParameterError, match=r"made by tree='kmeans' and branching=2 in the first call; .* fit starts"):
+    with raises(ParameterError, "tree='kmeans'", "branching=2"):
         model.partial_fit(X, y)
     assert model.weights_.weights.tobytes() == before.tobytes()
     model.fit(X, y).partial_fit(X, y)
@@ -82,9 +83,9 @@ def test_a_given_tree_cannot_change(tmp_path: Path) -> None:
     model.save(tmp_path / "model")
     sylvan.load(tmp_path / "model").partial_fit(X, y)  # type: ignore[attr-defined]
     model.set_params(branching=7).partial_fit(X, y)  # which has nothing to say
-    with pytest.raises(ParameterError, match="isn't the 'tree' that is set now"):
+    with raises(ParameterError, "'tree'"):
         model.set_params(tree=LabelTree.random(6, branching=2, max_leaf=2, seed=5)).partial_fit(X, y)
-    with pytest.raises(ParameterError, match=r"made by tree='given'"):
+    with raises(ParameterError, "tree='given'"):
         model.set_params(tree="random").partial_fit(X, y)
     model = make().fit(X, y)
     model.set_params(tree=model.tree_).partial_fit(X, y)  # the same
@@ -99,7 +100,7 @@ def test_losses_without_a_tree_do_not_mind() -> None:
 
 def test_no_classes_at_all() -> None:
     for model in (make(), make().fit(X, y)):
-        with pytest.raises(DataError, match="classes is empty: partial_fit must be given all classes that will ever"):
+        with raises(DataError, "partial_fit"):
             model.partial_fit(X, y, classes=[])
 
 
@@ -107,7 +108,7 @@ def test_what_a_damaged_folder_says_of_the_tree() -> None:
     for name, wrong in (("trained_tree", "oak"), ("trained_branching", 1)):
         state = make().fit(X, y).to_state()
         state.meta[name] = wrong
-        with pytest.raises(ModelError, match=name):
+        with raises(ModelError, name):
             BeamTreeClassifier.from_state(state)
 
 
@@ -134,7 +135,7 @@ def test_a_text_model_weighs_classes_by_name() -> None:
     numbers = [{"elm": 30, "fir": 7, "ash": 12}[wood] for wood in WOODS]
     by_number = weights({30: 5.0}, numbers)
     assert by_number != weights(None, numbers) and by_number != weights({7: 5.0}, numbers)
-    with pytest.raises(ParameterError, match=r"class_weight names 'oak', which is none of the 3 classes of y\."):
+    with raises(ParameterError, "class_weight", "oak", 3):
         weights({"oak": 2.0}, named)
     tagger = TextModel(TfidfVectorizer(), make(class_weight={"elm": 5.0}))
     assert tagger.plan(TEXTS, named).fits
@@ -161,15 +162,15 @@ def test_names_that_end_in_a_nul_are_different(tmp_path: Path) -> None:
 
 def test_options_that_there_are_not() -> None:
     model = make().fit(X, y)
-    said = r"BeamTreeClassifier's ranking has no option 'bea'\. Did you mean 'beam'\?"
+    said = ("BeamTreeClassifier", "bea", "beam")
     for call in (model.predict_proba, model.choose, lambda X, **given: model.explain(X[:1], 0, **given)):
-        with pytest.raises(ParameterError, match=said):
+        with raises(ParameterError, said):
             call(X, bea=3)
     tagger = TextModel(TfidfVectorizer(), make()).fit(TEXTS, WOODS)
-    with pytest.raises(ParameterError, match=r"TextModel's ranking has no option 'bea'\. Did you mean 'beam'\?"):
+    with raises(ParameterError, "TextModel", "bea", "beam"):
         tagger.predict_proba(TEXTS[:2], bea=3)
     assert tagger.predict_proba(TEXTS[:2], beam=3).shape == (2, 3)
-    with pytest.raises(ParameterError, match=r"XRLinear's ranking has no option 'bea'\. Did you mean 'beam'\?"):
+    with raises(ParameterError, "XRLinear", "bea", "beam"):
         XRLinear().fit(X, y).predict_proba(X, bea=3)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from kit.errors import raises
 
 from sylvan import LabelTree
 from sylvan.errors import DataError, ParameterError
@@ -24,25 +25,25 @@ def untrained(**states: bool) -> ClassWeights:
     return ClassWeights.zeros(balanced_tree(np.arange(K), 4), D).trainable(**states)
 
 
-ONE_EACH = (ValueError, "^one class and one weight a row are needed$")  # the kernel's own sentences
-WRONG: list[tuple[dict[str, Any], tuple[type[Exception], str]]] = [
+ONE_EACH = (ValueError, "weight")  # the kernel's own sentences
+WRONG: list[tuple[dict[str, Any], tuple[Any, ...]]] = [
     ({"y": np.zeros(3, np.int32)}, ONE_EACH),
-    ({"y": np.full(N, K, np.int32)}, (ValueError, "^a class is out of range$")),
-    ({"y": np.full(N, -1, np.int32)}, (ValueError, "^a class is out of range$")),
-    ({"order": np.array([N])}, (ValueError, "^a row is out of range$")),
-    ({"X": np.zeros((N, D + 1), np.float32)}, (DataError, "^X has 17 features, but the weights are for 16")),
-    ({"X": np.zeros((N, D))}, (DataError, "float32 matrix in C order")),
-    ({"X": np.zeros((D, N), np.float32).T}, (DataError, "float32 matrix in C order")),
+    ({"y": np.full(N, K, np.int32)}, (ValueError, "class")),
+    ({"y": np.full(N, -1, np.int32)}, (ValueError, "class")),
+    ({"order": np.array([N])}, (ValueError, "row")),
+    ({"X": np.zeros((N, D + 1), np.float32)}, (DataError, "X", 17, 16)),
+    ({"X": np.zeros((N, D))}, (DataError, "float32")),
+    ({"X": np.zeros((D, N), np.float32).T}, (DataError, "float32")),
     ({"row_weights": np.ones(3)}, ONE_EACH),
-    ({"noise": ClassNoise.of(np.ones(K - 1))}, (ValueError, "^the noise and the classes disagree$")),
+    ({"noise": ClassNoise.of(np.ones(K - 1))}, (ValueError, "noise")),
 ]
 
 
 @pytest.mark.parametrize(("wrong", "refusal"), WRONG)
-def test_what_does_not_fit_is_refused(wrong: dict[str, Any], refusal: tuple[type[Exception], str]) -> None:
+def test_what_does_not_fit_is_refused(wrong: dict[str, Any], refusal: tuple[Any, ...]) -> None:
     weights, call = untrained(), {"X": X, "y": y, "order": np.arange(5), **wrong}
     order = call.pop("order")
-    with pytest.raises(refusal[0], match=refusal[1]):
+    with raises(*refusal):
         ClassTrainer(weights, training=CANE, **call).run(order)
     assert not weights.weights.any()
 
@@ -50,10 +51,10 @@ def test_what_does_not_fit_is_refused(wrong: dict[str, Any], refusal: tuple[type
 def test_weights_that_cannot_be_trained() -> None:
     weights = untrained()
     assert not untrained(delays=True).averages(0).weights.any()
-    with pytest.raises(DataError, match="weren't averaged"):
+    with raises(DataError, "averaged"):
         weights.averages(1)
     weights.weights.flags.writeable = False
-    with pytest.raises(TypeError, match="incompatible function arguments"):
+    with raises(TypeError, "incompatible"):
         ClassTrainer(weights, X, y, CANE).run(np.arange(5))
     rank_classes(weights, X, 1, 3)
 
@@ -66,21 +67,21 @@ def test_weights_that_cannot_be_trained() -> None:
     ],
 )  # fmt: skip
 def test_parameters_out_of_range(wrong: dict[str, Any]) -> None:
-    with pytest.raises(ParameterError, match=f"'{next(iter(wrong))}' parameter must be"):
+    with raises(ParameterError, next(iter(wrong))):
         replace(CANE, **wrong)
 
 
 def test_weights_that_fit_no_tree() -> None:
     tree = balanced_tree(np.arange(5), 2)
     for weights in (np.zeros((3, 4), np.float32), np.zeros((10, 4)), np.zeros((10, 8), np.float32)[:, ::2], None):
-        with pytest.raises(DataError, match="weights of classes must"):
+        with raises(DataError, "weights"):
             ClassWeights(tree, weights)  # type: ignore[arg-type]
     sound = np.zeros((10, 4), np.float32)
     for squares in (np.zeros((10, 5), np.float32), np.zeros((4, 10), np.float32).T, np.zeros((10, 4))):
-        with pytest.raises(DataError, match="squares of classes must"):
+        with raises(DataError, "squares"):
             ClassWeights(tree, sound, squares)
-        with pytest.raises(DataError, match="delays of classes must"):
+        with raises(DataError, "delays"):
             ClassWeights(tree, sound, delays=squares)
     twice = LabelTree((np.array([0, 2]), np.array([0, 1, 3])), np.array([0, 0, 1]), 2)
-    with pytest.raises(DataError, match="exactly one leaf"):
+    with raises(DataError, "leaf"):
         ClassWeights.zeros(twice, 3)

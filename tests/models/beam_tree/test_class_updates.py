@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from kit.bits import bits
+from kit.errors import raises
 
 import sylvan
 from sylvan import BeamTreeClassifier, LabelTree, TextModel
@@ -147,24 +148,24 @@ def test_new_words_of_texts(tmp_path: Path) -> None:
 
 NEW: dict[str, Any] = {"X": ROWS, "Y": ids_of_rows}
 WRONG: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
-    "nothing": ({}, DataError, "X and Y together"),
-    "no classes": ({"X": ROWS}, DataError, "X and Y together"),
-    "forget": ({**NEW, "forget": [1]}, UnsupportedError, "keeps no rows.* takes no 'forget'"),
-    "merge": ({"merge": {1: [2]}}, UnsupportedError, "takes no 'merge'"),
-    "epochs": ({**NEW, "epochs": 0}, ParameterError, "'epochs'"),
-    "other features": ({"X": ROWS[:, :5], "Y": ids_of_rows}, DataError, "5 features"),
-    "fewer columns": ({**NEW, "n_features": 3}, ParameterError, "'n_features' parameter of update"),
-    "other lengths": ({"X": ROWS[:5], "Y": ids_of_rows}, DataError, "same number of rows"),
-    "names beside ids": ({"X": ROWS[:1], "Y": ["elm"]}, DataError, "'elm' in row 0.*update adds"),
-    "several classes": ({"X": ROWS[:1], "Y": [[1, 7]]}, DataError, "one class in each row"),
+    "nothing": ({}, DataError, ("X", "Y", "together")),
+    "no classes": ({"X": ROWS}, DataError, ("X", "Y", "together")),
+    "forget": ({**NEW, "forget": [1]}, UnsupportedError, "forget"),
+    "merge": ({"merge": {1: [2]}}, UnsupportedError, "merge"),
+    "epochs": ({**NEW, "epochs": 0}, ParameterError, ("epochs", 0)),
+    "other features": ({"X": ROWS[:, :5], "Y": ids_of_rows}, DataError, (5, "(120, 5)")),
+    "fewer columns": ({**NEW, "n_features": 3}, ParameterError, ("n_features", 3)),
+    "other lengths": ({"X": ROWS[:5], "Y": ids_of_rows}, DataError, "(5, 12)"),
+    "names beside ids": ({"X": ROWS[:1], "Y": ["elm"]}, DataError, ("elm", "row 0")),
+    "several classes": ({"X": ROWS[:1], "Y": [[1, 7]]}, DataError, "row 0"),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize(("given", "kind", "words"), WRONG.values(), ids=WRONG)
-def test_errors_change_nothing(given: dict[str, Any], kind: type[Exception], words: str) -> None:
+def test_errors_change_nothing(given: dict[str, Any], kind: type[Exception], words: object) -> None:
     model = trained()
     before = bits(model)
-    with pytest.raises(kind, match=words):
+    with raises(kind, words):
         model.update(**given)
     assert bits(model) == before
 
@@ -172,12 +173,12 @@ def test_errors_change_nothing(given: dict[str, Any], kind: type[Exception], wor
 def test_weights_that_leave_their_bounds_change_nothing() -> None:
     model = trained(l2=1.0).set_params(l2=1e12, learning_rate=1e10)
     before = bits(model)
-    with pytest.raises(DataError, match="out of bounds"):
+    with raises(DataError, "bounds"):
         model.update(ROWS, ids_of_rows)
     assert bits(model) == before
-    with pytest.raises(ParameterError, match="'balanced' is not for partial_fit or update"):
+    with raises(ParameterError, "partial_fit", "balanced"):
         model.set_params(class_weight="balanced").update(ROWS, ids_of_rows)
     with pytest.raises(NotFittedError):
         make().update(ROWS, ids_of_rows)
-    with pytest.raises(ParameterError, match="loss='cane' and bias=1 were what the first call"):
+    with raises(ParameterError, "loss='cane'", "bias=1"):
         trained().set_params(loss="nce").update(ROWS, ids_of_rows)

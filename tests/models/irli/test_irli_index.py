@@ -15,6 +15,7 @@ import pytest
 from child_processes import python
 from interrupting import interrupt_after
 from kit.bits import bits
+from kit.errors import raises
 
 import sylvan
 from sylvan import IRLIIndex
@@ -189,8 +190,8 @@ def test_removed_vectors_are_found_no_more(index: IRLIIndex) -> None:
     np.testing.assert_array_equal(smaller.search(QUERIES, 10, probes=32)[0], true)
     assert smaller.tune(QUERIES, 0.9).recall >= 0.9
     assert smaller.add(BASE[:1]).tolist() == [800], "ids aren't used again"
-    for ids, words in (([800, 800], "more than once"), (gone[:1], "was removed before"), ([801], r"in \[0, 800\]")):
-        with pytest.raises(DataError, match=words):
+    for ids, words in (([800, 800], "once"), (gone[:1], "removed"), ([801], "[0, 800]")):
+        with raises(DataError, words):
             smaller.remove(ids)
     smaller.remove([])
 
@@ -200,7 +201,7 @@ def test_all_may_be_removed(index: IRLIIndex, tmp_path: Path) -> None:
     empty.remove(np.arange(800))
     ids, distances, counts = empty.search(QUERIES, 3, return_counts=True)
     assert (ids == -1).all() and np.isposinf(distances).all() and not counts.any()
-    with pytest.raises(DataError, match="nothing to find"):
+    with raises(DataError, "find"):
         empty.tune()
     empty.report()
     empty.save(tmp_path / "empty")
@@ -303,7 +304,7 @@ def test_the_plan_is_of_what_is_built(tmp_path: Path) -> None:
     index.fit(BASE).save(tmp_path / "index")
     size = sum(file.stat().st_size for file in (tmp_path / "index").glob("**/*.npy"))
     assert 0.8 < plan.model_bytes / size < 1.2
-    with pytest.raises(DataError, match="without the queries"):
+    with raises(DataError, "queries", "without"):
         index.plan(BASE, neighbors=[[0]])
 
 
@@ -322,9 +323,9 @@ def test_the_report(index: IRLIIndex, tmp_path: Path) -> None:
     for name in ("report.svg", "again.svg"):
         report.save(tmp_path / name)
     assert (tmp_path / "again.svg").read_bytes() == (tmp_path / "report.svg").read_bytes()
-    with pytest.raises(DataError, match="drawn into"):
+    with raises(DataError, "drawn"):
         report.save(tmp_path / "report.txt")
-    with pytest.raises(DataError, match="can't be written"):
+    with raises(DataError, "written"):
         report.save(tmp_path / "nowhere" / "report.png")
 
 
@@ -391,36 +392,36 @@ def test_a_mapped_base_stays_mapped(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("base", "words"),
     [
-        (np.zeros((0, 3)), "at least 1 row"),
-        (np.zeros((3, 0)), "1 dimension"),
-        (np.zeros(3), "two dimensions"),
-        ([["a", "b"]], "holds text"),
-        ([[1.0, np.nan], [np.inf, 0.0]], "in row 0"),
-        ([[1.0, 2.0], [1e30, 0.0]], "in row 1"),
-        (np.ones((3, 2), complex), "[Cc]omplex"),
+        (np.zeros((0, 3)), (1, "(0, 3)")),
+        (np.zeros((3, 0)), ("dimension", 1)),
+        (np.zeros(3), "dimensions"),
+        ([["a", "b"]], "text"),
+        ([[1.0, np.nan], [np.inf, 0.0]], "row 0"),
+        ([[1.0, 2.0], [1e30, 0.0]], "row 1"),
+        (np.ones((3, 2), complex), "complex128"),
         (None, "base"),
     ],
 )
-def test_a_base_that_is_none(base: Any, words: str) -> None:
-    with pytest.raises(DataError, match=words):
+def test_a_base_that_is_none(base: Any, words: object) -> None:
+    with raises(DataError, words):
         IRLIIndex(**SMALL).fit(base)
 
 
 @pytest.mark.parametrize(
     ("queries", "neighbors", "words"),
     [
-        (np.ones((4, 5)), None, "queries has 5 dimensions, but the base has vectors of 6"),
-        (None, [[1]], "without the queries"),
-        (QUERIES, np.zeros((3, 5)), "a row for each of the 60 queries"),
-        (QUERIES, np.full((60, 2), 800), r"holds 800 in row 0, but rows of the base are numbered in \[-1, 799\]"),
-        (QUERIES, np.full((60, 2), -2), "holds -2"),
-        (QUERIES, np.full((60, 2), 0.5), "holds 0.5"),
-        (QUERIES, np.full((60, 2), -1), "names no row"),
-        (QUERIES, np.zeros((60, 0), int), "a row for each"),
+        (np.ones((4, 5)), None, ("base", 5, 6)),
+        (None, [[1]], "queries"),
+        (QUERIES, np.zeros((3, 5)), ("queries", 60)),
+        (QUERIES, np.full((60, 2), 800), (800, "row 0", "[-1, 799]")),
+        (QUERIES, np.full((60, 2), -2), (-2, "row 0")),
+        (QUERIES, np.full((60, 2), 0.5), "0.5"),
+        (QUERIES, np.full((60, 2), -1), ("row", "names")),
+        (QUERIES, np.zeros((60, 0), int), "(60, 0)"),
     ],
 )
-def test_queries_that_do_not_fit(queries: Any, neighbors: Any, words: str) -> None:
-    with pytest.raises(DataError, match=words):
+def test_queries_that_do_not_fit(queries: Any, neighbors: Any, words: object) -> None:
+    with raises(DataError, words):
         IRLIIndex(**SMALL).fit(BASE, queries, neighbors)
 
 
@@ -428,10 +429,10 @@ def test_zero_vectors_have_no_angle(index: IRLIIndex) -> None:
     base = BASE[:50].copy()
     angular = IRLIIndex(**SMALL, metric="angular").fit(base)
     base[7] = 0
-    with pytest.raises(DataError, match="base holds only zeros in row 7"):
+    with raises(DataError, "row 7"):
         IRLIIndex(**SMALL, metric="angular").fit(base)
     for call in (angular.search, angular.add):
-        with pytest.raises(DataError, match="only zeros in row 7"):
+        with raises(DataError, "row 7"):
             call(base[:8])
     assert IRLIIndex(**SMALL).fit(base).search(base[7:8], 1)[0].item() == 7
     tiny = base[:3] * 1e-30
@@ -439,21 +440,21 @@ def test_zero_vectors_have_no_angle(index: IRLIIndex) -> None:
 
 
 def test_searches_that_make_no_sense(index: IRLIIndex, tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="queries has 5 dimensions, but the index has vectors of 6"):
+    with raises(DataError, "queries", 5, 6):
         index.search(np.ones((2, 5)))
     for setting, value in (
         ("k", 0), ("k", 2**31), ("probes", 0), ("probes", 1.5), ("min_votes", 5), ("min_votes", 0),
         ("order", "best"), ("order", 3), ("candidates", 0), ("candidates", "some"), ("candidates", True),
     ):  # fmt: skip
-        with pytest.raises(ParameterError, match=f"'{setting}' parameter of search"):
+        with raises(ParameterError, setting):
             index.search(QUERIES, **{setting: value})
     for value in (0, 1.1, "much", True, float("nan")):
-        with pytest.raises(ParameterError, match="'recall' parameter of tune"):
+        with raises(ParameterError, "recall"):
             index.tune(QUERIES, value)
-    with pytest.raises(DataError, match="numbered in"):
+    with raises(DataError, "numbered"):
         index.remove([0.5])
     for action in ("search", "add", "tune", "report", "remove"):
-        with pytest.raises(NotFittedError, match="not fitted yet"):
+        with pytest.raises(NotFittedError):
             getattr(IRLIIndex(), action)(QUERIES)
     with pytest.raises(NotFittedError):
         IRLIIndex().save(tmp_path / "index")
@@ -464,9 +465,9 @@ def test_searches_that_make_no_sense(index: IRLIIndex, tmp_path: Path) -> None:
     [("n_buckets", 0), ("n_buckets", "many"), ("rounds", -1), ("metric", "cosine"), ("choices", 0), ("min_votes", 17)],
 )
 def test_parameters_out_of_their_range(name: str, value: Any) -> None:
-    with pytest.raises(ParameterError, match=f"'{name}' parameter of IRLIIndex"):
+    with raises(ParameterError, name, "IRLIIndex"):
         IRLIIndex(**{name: value}).fit(BASE)
-    with pytest.raises(ParameterError, match="'metric' parameter of fit"):
+    with raises(ParameterError, "metric", "cosine"):
         IRLIIndex().fit(BASE, metric="cosine")
 
 
@@ -523,7 +524,7 @@ def test_an_interrupted_fit_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     with pytest.raises(KeyboardInterrupt):
         IRLIIndex(**short).fit(BASE, checkpoint=folder)
     for other, queries in (({"hidden": 8}, None), ({"metric": "inner_product"}, None), ({}, QUERIES)):
-        with pytest.raises(ModelError, match="of another training"):
+        with raises(ModelError, "training"):
             IRLIIndex(**{**short, **other}).fit(BASE, queries, checkpoint=folder)
     assert bits(IRLIIndex(**{**short, "n_jobs": 2}).fit(BASE, checkpoint=folder)) == once
     assert not folder.exists()

@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 from child_processes import start
+from kit.errors import raises
 from waiting import alive, until, used_seconds
 
 import sylvan
@@ -87,14 +88,14 @@ def test_adding_removing_and_tuning(index: ShardedIRLIIndex) -> None:
     new = QUERIES[:7]
     assert index.add(new).tolist() == list(range(301, 308)) and index.n_vectors_ == 308
     assert index.search(new, 1)[0].ravel().tolist() == list(range(301, 308))
-    for ids, words in (([5, 400], r"\[0, 307\]"), ([5, 5], "holds 5 more than once")):
-        with pytest.raises(DataError, match=words):
+    for ids, words in (([5, 400], "[0, 307]"), ([5, 5], ("once", 5))):
+        with raises(DataError, words):
             index.remove(ids)
     assert index.search(BASE[5:6], 1)[0].item() == 5, "nothing was removed"
     index.remove([5, 301, 302])
     assert index.n_vectors_ == 305
     assert not np.isin(index.search(BASE, 10, probes=8)[0], [5, 301, 302]).any()
-    with pytest.raises(DataError, match="holds 302, but that vector was removed before"):
+    with raises(DataError, 302):
         index.remove([7, 302])
     assert index.search(BASE[7:8], 1)[0].item() == 7
     there = np.setdiff1d(np.arange(308), [5, 301, 302])
@@ -116,7 +117,7 @@ def test_processes_answer_alike_and_outlive_what_goes_wrong(tmp_path: Path) -> N
     index.save(tmp_path / "index")
     with sylvan.load(tmp_path / "index").set_params(executor="processes") as there:
         same(there, index)
-        with pytest.raises(ParameterError, match="'min_votes' parameter of search"):
+        with raises(ParameterError, "min_votes", 9):
             there.search(QUERIES, min_votes=9)
         same(there, index)
         there._running._send(1, ShardCall("report", {"queries": None}))  # type: ignore[union-attr]  # as after a Ctrl-C
@@ -127,7 +128,7 @@ def test_processes_answer_alike_and_outlive_what_goes_wrong(tmp_path: Path) -> N
         same(again, there)
         there.save(tmp_path / "index")
         os.kill(there._running._processes[1].pid, signal.SIGKILL)  # type: ignore[union-attr]
-        with pytest.raises(SylvanError, match=r"process of shard 1 has ended \(exit code -9\)"):
+        with raises(SylvanError, "shard 1", -9):
             there.search(QUERIES)
         processes = there._running._processes  # type: ignore[union-attr]
         there.close()
@@ -207,11 +208,11 @@ def test_saving_loading_and_closing(index: ShardedIRLIIndex, tmp_path: Path) -> 
     loaded = sylvan.load(tmp_path / "index")
     other = sharded(2).fit(BASE[:50])
     other.save(tmp_path / "index")
-    with pytest.raises(ModelError, match="was replaced since it was loaded"):
+    with raises(ModelError, "replaced"):
         loaded.search(QUERIES)
     lost = sharded(2).fit(BASE[:50])
     lost.close()
-    with pytest.raises(NotFittedError, match="closed before it was saved"):
+    with pytest.raises(NotFittedError):
         lost.search(QUERIES)
     same(lost.fit(BASE[:50]), other)
 
@@ -224,31 +225,31 @@ def test_parameters_after_fit_change_nothing(index: ShardedIRLIIndex) -> None:
 
 
 def test_bad_input(index: ShardedIRLIIndex, tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="2 rows, which are too few for 3 shards"):
+    with raises(DataError, "rows", 2, 3):
         sharded().fit(BASE[:2])
     zero = BASE.copy()
     zero[100] = 0
-    with pytest.raises(DataError, match="base holds only zeros in row 100"):
+    with raises(DataError, "row 100"):
         sharded().fit(zero, metric="angular")
-    with pytest.raises(DataError, match="without the queries"):
+    with raises(DataError, "queries", "without"):
         sharded().fit(BASE, neighbors=[[1]])
-    with pytest.raises(DataError, match="holds 301 in row 0"):
+    with raises(DataError, 301, "row 0"):
         sharded().fit(BASE, QUERIES, np.full((20, 1), 301))
-    with pytest.raises(DataError, match="queries has 4 dimensions"):
+    with raises(DataError, "queries", 4):
         index.search(QUERIES[:, :4])
     for params, words in (
-        ({"n_shards": 0}, "'n_shards' parameter"),
-        ({"executor": "threads"}, "'executor' parameter"),
-        ({"index": 3}, "'index' parameter"),
+        ({"n_shards": 0}, ("n_shards", 0)),
+        ({"executor": "threads"}, ("executor", "threads")),
+        ({"index": 3}, ("index", 3)),
     ):
-        with pytest.raises(ParameterError, match=words):
+        with raises(ParameterError, words):
             ShardedIRLIIndex(**params).fit(BASE)
     for action in ("search", "add", "remove", "tune", "report"):
-        with pytest.raises(NotFittedError, match="not fitted yet"):
+        with pytest.raises(NotFittedError):
             getattr(ShardedIRLIIndex(), action)(QUERIES)
     with pytest.raises(NotFittedError):
         ShardedIRLIIndex().save(tmp_path / "index")
-    with pytest.raises(ParameterError, match="'k' parameter of search"):
+    with raises(ParameterError, "'k'", 0):
         index.search(QUERIES, 0)
     ids, distances = index.search(QUERIES, 400, probes=8)
     assert (ids[:, 301:] == -1).all() and np.isposinf(distances[:, 301:]).all() and (ids[:, :301] >= 0).all()

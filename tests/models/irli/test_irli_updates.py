@@ -13,6 +13,7 @@ import pytest
 import scipy.sparse as sp
 from bucket_logits import all_logits
 from kit.bits import bits
+from kit.errors import raises, warns
 from word_topics import N_LABELS, SMALL, topics
 
 pytest.importorskip("torch")
@@ -205,7 +206,7 @@ def test_rows_of_no_weight_teach_nothing(model: IRLIClassifier, first: IRLIClass
 
 
 def test_without_known_rows_a_warning_says_what_is_lost(model: IRLIClassifier, first: IRLIClassifier) -> None:
-    with pytest.warns(RowsUnknownWarning, match=r"new labels \(6\).*known labels are answered less.*With rows="):
+    with warns(RowsUnknownWarning, "answered", 6):
         model.update(*NEW, epochs=20)
     assert precision(model, slice(FIRST, N)) > 0.85
     mixed = sp.vstack([NEW[0], BEFORE[0]]).tocsr(), sp.vstack([NEW[1], Y[KNOWN]]).tocsr()
@@ -255,7 +256,7 @@ def test_names_and_removed_labels() -> None:
     assert smaller.n_labels_ == N + 1 and smaller.classes_[N] == "topic 03", "a label of its own: no id is used again"
     ids = train(rounds=0).without_labels([3])
     before = bits(ids)
-    with pytest.raises(DataError, match="Y has label 3, which was removed before"):
+    with raises(DataError, "Y", "label 3"):
         ids.update(NEW[0][:1], [[3, FIRST]], rows=BEFORE)
     assert bits(ids) == before
     given = BEFORE[1].astype(np.float32)
@@ -308,9 +309,9 @@ def test_a_plan_says_what_an_update_would_do_and_changes_nothing(model: IRLIClas
         assert plan.seconds > 0 and plan.peak_bytes > model.network_.first.nbytes
         assert f"{expected[0]} times: {len(LATER)} new ones and {expected[2]} known ones" in plan.text()
     assert bits(model) == before
-    with pytest.raises(UnsupportedError, match="can't forget rows"):
+    with raises(UnsupportedError, "forget"):
         model.plan_update(forget=[1])
-    with pytest.raises(NotFittedError, match="plan_update"):
+    with raises(NotFittedError, "plan_update"):
         IRLIClassifier().plan_update(*NEW)
 
 
@@ -318,29 +319,29 @@ def test_a_plan_says_what_an_update_would_do_and_changes_nothing(model: IRLIClas
 
 GIVEN: dict[str, Any] = {"X": NEW[0], "Y": NEW[1]}
 WRONG: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
-    "nothing": ({}, DataError, "X and Y together"),
-    "no labels": ({"X": NEW[0]}, DataError, "X and Y together"),
-    "forget": ({"forget": [1]}, UnsupportedError, "can't forget rows: .* Train it again without them"),
-    "merge": ({"merge": {1: [2]}}, UnsupportedError, r"can't merge labels: .*or remove .*without_labels"),
-    "precise": ({**GIVEN, "precise": True}, UnsupportedError, "takes no 'precise', but rows, epochs and n_features"),
-    "epochs": ({**GIVEN, "epochs": 0}, ParameterError, r"'epochs' parameter of update must be an int in \[1"),
-    "fewer columns": ({**GIVEN, "n_features": 3}, ParameterError, "'n_features' parameter of update"),
-    "other features": ({"X": NEW[0][:, :5], "Y": NEW[1]}, DataError, "5 features"),
-    "other lengths": ({"X": NEW[0][:5], "Y": NEW[1]}, DataError, "same number of rows"),
-    "names": ({"X": NEW[0][:1], "Y": [["elm"]]}, DataError, "ids without names"),
-    "no label at all": ({"X": NEW[0][:2], "Y": [[], []]}, DataError, "there is nothing to learn"),
-    "weights": ({**GIVEN, "sample_weight": np.zeros(len(LATER))}, DataError, "zero in every row"),
-    "rows alone": ({**GIVEN, "rows": NEW[0]}, DataError, r"rows must be a pair \(X, Y\). Got csr_matrix"),
+    "nothing": ({}, DataError, ("X", "Y", "together")),
+    "no labels": ({"X": NEW[0]}, DataError, ("X", "Y", "together")),
+    "forget": ({"forget": [1]}, UnsupportedError, "forget"),
+    "merge": ({"merge": {1: [2]}}, UnsupportedError, "without_labels"),
+    "precise": ({**GIVEN, "precise": True}, UnsupportedError, ("precise", "n_features")),
+    "epochs": ({**GIVEN, "epochs": 0}, ParameterError, ("epochs", 0)),
+    "fewer columns": ({**GIVEN, "n_features": 3}, ParameterError, ("n_features", 3)),
+    "other features": ({"X": NEW[0][:, :5], "Y": NEW[1]}, DataError, ("features", 5)),
+    "other lengths": ({"X": NEW[0][:5], "Y": NEW[1]}, DataError, "(5, 150)"),
+    "names": ({"X": NEW[0][:1], "Y": [["elm"]]}, DataError, "ids"),
+    "no label at all": ({"X": NEW[0][:2], "Y": [[], []]}, DataError, ("learn", "nothing")),
+    "weights": ({**GIVEN, "sample_weight": np.zeros(len(LATER))}, DataError, "zero"),
+    "rows alone": ({**GIVEN, "rows": NEW[0]}, DataError, ("X", "Y", "csr_matrix")),
     "rows of new labels": ({**GIVEN, "rows": NEW}, DataError, f"rows have {N} labels, but the model has {FIRST}"),
-    "rows without labels": ({**GIVEN, "rows": (X[:2], [[], []])}, DataError, "No row of rows has a label|no label"),
-    "rows of other width": ({**GIVEN, "rows": (X[:2, :5], [[1], [2]])}, DataError, "5 features"),
+    "rows without labels": ({**GIVEN, "rows": (X[:2], [[], []])}, DataError, "(2, 0)"),
+    "rows of other width": ({**GIVEN, "rows": (X[:2, :5], [[1], [2]])}, DataError, ("features", 5)),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize(("given", "kind", "words"), WRONG.values(), ids=WRONG)
-def test_errors_change_nothing(model: IRLIClassifier, given: dict[str, Any], kind: type[Exception], words: str) -> None:
+def test_errors_change_nothing(model: IRLIClassifier, given: dict[str, Any], kind: Any, words: object) -> None:
     before = bits(model)
-    with pytest.raises(kind, match=words):
+    with raises(kind, words):
         model.update(**given)
     assert bits(model) == before
 
@@ -364,7 +365,7 @@ def test_an_interruption_changes_nothing(model: IRLIClassifier, monkeypatch: pyt
 def test_weights_that_leave_the_numbers_change_nothing(model: IRLIClassifier) -> None:
     before = bits(model)
     model.set_params(learning_rate=1e38)
-    with pytest.raises(DataError, match="learning rates are too high"):
+    with raises(DataError, "rates"):
         model.update(*NEW, rows=BEFORE)
     model.set_params(learning_rate=PLACING["learning_rate"])
     assert bits(model) == before
@@ -377,5 +378,5 @@ def test_labels_that_come_with_a_text_alone_are_warned_of() -> None:
     texts = [f"w{label} v{label} u{row % 5}" for row in range(120) for label in [row % 6]]
     labels = [[f"L{row % 6}"] for row in range(120)]
     tagger = TextModel(model=IRLIClassifier(**PLACING, batch_size=64)).fit(texts, labels)
-    with pytest.warns(RowsUnknownWarning, match=r"known labels are answered less"):
+    with warns(RowsUnknownWarning, "answered"):
         tagger.update(label_texts={"New": "w1 v2"})

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from kit.errors import raises
 
 import sylvan
 from sylvan import Ensemble, LexicalMatcher, TextModel, TopK, XRLinear
@@ -146,7 +147,7 @@ def test_columns_of_any_labels(untaught: LexicalMatcher) -> None:
     "bad", [[0], [[5]], [[-2]], [[0.5]], [[0], [1]], TopK(np.zeros((2, 1), np.int32), np.zeros((2, 1), np.float32))]
 )
 def test_candidates_that_are_none_are_refused(untaught: LexicalMatcher, bad: Any) -> None:
-    with pytest.raises(DataError, match="candidates must be label ids"):
+    with raises(DataError, "candidates"):
         untaught.features(["whaling"], bad)
 
 
@@ -162,9 +163,9 @@ def test_explanations(untaught: LexicalMatcher) -> None:
     assert note.endswith("1 of the 2 words of the preferred form 'bread baking' stand in the text: 'bread'.")
     found = untaught.explain("nothing", "n2")
     assert found.place is None and "none of its words stands in the text" in found.notes[0]
-    with pytest.raises(DataError, match="explain takes one text"):
+    with raises(DataError, "explain"):
         untaught.explain(["a", "b"], "n2")
-    with pytest.raises(UnsupportedError, match="searches no label tree"):
+    with raises(UnsupportedError, "searches"):
         untaught.searched("whaling")
 
 
@@ -176,9 +177,9 @@ def test_new_words_and_labels(untaught: LexicalMatcher, tmp_path: Path) -> None:
     assert model.rank(["whaling"], k=1).names == [[]], "its words are others now"
     assert model.rank(["bread baking"], k=1).names == [["n2"]]
     assert (model.n_rows_, model.label_counts_.tolist()) == (2, [1, 0, 0, 0, 0, 1])
-    with pytest.raises(DataError, match="There is nothing to do"):
+    with raises(DataError, "label_texts"):
         model.update()
-    with pytest.raises(UnsupportedError, match="it stores no rows for 'forget'"):
+    with raises(UnsupportedError, "forget"):
         model.update(forget=[0])
 
 
@@ -192,23 +193,23 @@ def test_ensembles_of_texts() -> None:
 @pytest.mark.parametrize(
     ("arguments", "options", "why"),
     [
-        ((), {}, "Without texts the labels are known by label_texts alone"),
-        ((["a"],), {}, "fit takes X and Y together"),
-        (([], []), {"label_texts": None}, "Without texts"),
-        ((), {"label_texts": {}}, "has a word"),
-        ((), {"label_texts": {"a": "..."}}, "None of the 1 labels has a word"),
-        ((["a", "b"], [["x"]]), {}, "There are 2 texts, but the labels of 1"),
-        (("a", ["x"]), {}, "put it into a list"),
-        ((["a"], [["x"]]), {"label_texts": 3}, "Got int instead"),
+        ((), {}, ("texts", "label_texts", "alone")),
+        ((["a"],), {}, ("X", "Y", "together")),
+        (([], []), {"label_texts": None}, ("label_texts", "alone")),
+        ((), {"label_texts": {}}, "word"),
+        ((), {"label_texts": {"a": "..."}}, ("None", 1, "word")),
+        ((["a", "b"], [["x"]]), {}, ("labels", 2, 1)),
+        (("a", ["x"]), {}, "list"),
+        ((["a"], [["x"]]), {"label_texts": 3}, ("label_texts", "int")),
     ],
 )
-def test_what_can_t_be_learned_from(arguments: tuple[Any, ...], options: dict[str, Any], why: str) -> None:
-    with pytest.raises(DataError, match=why):
+def test_what_can_t_be_learned_from(arguments: tuple[Any, ...], options: dict[str, Any], why: object) -> None:
+    with raises(DataError, why):
         LexicalMatcher().fit(*arguments, **options)
 
 
 def test_stems_and_lemmas_exclude_each_other() -> None:
-    with pytest.raises(ParameterError, match="exclude each other"):
+    with raises(ParameterError, "exclude"):
         LexicalMatcher(stem="en", lemmatize="en").fit(label_texts=TERMS)
 
 

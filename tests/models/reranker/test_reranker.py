@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from kit.bits import bits
+from kit.errors import raises
 from rows_with_pairs import X, hits, joined, members, pairs, parity, reranker, y
 
 import sylvan
@@ -93,7 +94,7 @@ def test_tails_lift_rare_labels() -> None:
         assert bits(model.set_params(tail=name).rank(X, k=8)) == bits(lifted)
         assert bits(model.rank(X, k=8, tail="none")) == bits(plain)
     assert model.predict_proba(X).tobytes() == reranker().fit(X, y).predict_proba(X).tobytes(), "of the plain scores"
-    with pytest.raises(ParameterError, match="'tail' parameter"):
+    with raises(ParameterError, "tail", "fat"):
         model.rank(X, tail="fat")
 
 
@@ -135,7 +136,7 @@ def test_explanations_without_contributions() -> None:
     assert "nothing better could be learned" in mean.explain(X[:1], int(y[0])).notes[0]
     outside = next(label for label in range(8) if label not in mean.rank(X[:1], k=2).labels)
     assert "none of the 2 candidates" in mean.explain(X[:1], outside).notes[0]
-    with pytest.raises(DataError, match="label"):
+    with raises(DataError, "label"):
         mean.explain(X[:1], 99)
 
 
@@ -200,18 +201,18 @@ def test_a_plan_names_what_will_be_done() -> None:
 @pytest.mark.parametrize(
     ("params", "sentence"),
     [
-        ({"objective": "rank"}, "'objective' parameter of Reranker must be 'right' with scorer='trees'"),
-        ({"scorer": "catboost"}, "'scorer' parameter.*'lightgbm'"), ({"scorer": "xgboost"}, "'scorer' parameter"),
-        ({"n_trees": 0}, "'n_trees' parameter"), ({"depth": 11}, "'depth' parameter"),
-        ({"learning_rate": 0}, "'learning_rate' parameter"), ({"candidates": 0}, "'candidates' parameter"),
-        ({"held_out": -1}, "'held_out' parameter"), ({"calibration": "beta"}, "'calibration' parameter"),
+        ({"objective": "rank"}, ("objective", "right", "scorer='trees'")),
+        ({"scorer": "catboost"}, ("scorer", "lightgbm")), ({"scorer": "xgboost"}, ("scorer", "xgboost")),
+        ({"n_trees": 0}, ("n_trees", 0)), ({"depth": 11}, ("depth", 11)),
+        ({"learning_rate": 0}, ("learning_rate", 0)), ({"candidates": 0}, ("candidates", 0)),
+        ({"held_out": -1}, ("held_out", -1)), ({"calibration": "beta"}, ("calibration", "beta")),
     ],
 )  # fmt: skip
-def test_parameters_out_of_their_range(params: dict[str, Any], sentence: str) -> None:
+def test_parameters_out_of_their_range(params: dict[str, Any], sentence: object) -> None:
     X, y = pairs(20)
-    with pytest.raises(ParameterError, match=sentence):
+    with raises(ParameterError, sentence):
         reranker(**params).fit(X, y)
-    with pytest.raises(ParameterError, match=sentence):
+    with raises(ParameterError, sentence):
         Reranker.of_fitted([m.fit(X, y) for m in members()], **{"scorer": "trees", **params})
 
 
@@ -221,23 +222,23 @@ def test_a_missing_library_is_an_error_before_anything_is_trained(monkeypatch: p
 
     monkeypatch.setattr(importlib, "import_module", absent)
     monkeypatch.setattr(NeighborRanker, "fit", lambda *args, **options: pytest.fail("a member is trained"))
-    with pytest.raises(ImportError, match="scorer='lightgbm' needs"):
+    with raises(ImportError, "scorer='lightgbm'"):
         Reranker([NeighborRanker()]).fit(*pairs(20))
 
 
 def test_members_that_do_not_fit_each_other() -> None:
     X, y = pairs(40)
-    with pytest.raises(ParameterError, match="'members' parameter"):
+    with raises(ParameterError, "members"):
         Reranker([]).fit(X, y)
-    with pytest.raises(NotFittedError, match="joining it"):
+    with pytest.raises(NotFittedError):
         Reranker.of_fitted(members())
-    with pytest.raises(DataError, match="features"):
+    with raises(DataError, "features"):
         Reranker.of_fitted([XRLinear().fit(X, y), NeighborRanker().fit(X[:, :3], y)])
-    with pytest.raises(DataError, match="labels"):
+    with raises(DataError, "labels"):
         Reranker.of_fitted([XRLinear().fit(X, y), NeighborRanker().fit(X, np.minimum(y, 2))])
-    with pytest.raises(DataError, match="names"):
+    with raises(DataError, "names"):
         Reranker.of_fitted([XRLinear().fit(X, y), NeighborRanker().fit(X, [["a"]] * 40)])
-    with pytest.raises(ParameterError, match="No member is one"):
+    with raises(ParameterError, "member"):
         reranker().fit(X, y, label_texts={"a": "b"})
-    with pytest.raises(ParameterError, match="has an option 'probes' of rank"):
+    with raises(ParameterError, "probes"):
         Reranker.of_fitted([XRLinear().fit(X, y)]).rank(X, probes=3)

@@ -9,6 +9,7 @@ from unittest import mock
 import numpy as np
 import pytest
 from kit.bits import bits
+from kit.errors import raises
 from rows_with_pairs import SETTINGS, X, hits, joined, members, pairs, parity, reranker, y
 
 import sylvan
@@ -129,7 +130,7 @@ def test_fit_order_again_is_the_same_and_weights_count() -> None:
     some = bits(model.fit_order(new_X, new_y, sample_weight=weight).rank(X))
     assert bits(model.fit_order(new_X, wrong, sample_weight=weight).rank(X)) == some != first
     weight[150:] = 0
-    with pytest.raises(DataError, match="zero in every row"):
+    with raises(DataError, "zero"):
         model.fit_order(new_X, new_y, sample_weight=0 * weight)
 
 
@@ -152,16 +153,16 @@ def test_fit_order_refuses(fitted: Reranker) -> None:
     with pytest.raises(NotFittedError):
         reranker().fit_order(X, y)
     for bad_X, bad_Y, sentence in (
-        (X[:199], y[:199], "fit_order needs 200 rows at least.*199 rows"),
-        (X, np.zeros((300, 8)), "0 such labels"),
-        (X, [[8]] * 300, "0 such labels"),
-        (X[:, :3], y, r"\(300, 3\)"),
-        (X, y[:250], "300|250"),
+        (X[:199], y[:199], ("fit_order", 200, 199)),
+        (X, np.zeros((300, 8)), (0, "fit_order")),
+        (X, [[8]] * 300, (0, "fit_order")),
+        (X[:, :3], y, "(300, 3)"),
+        (X, y[:250], "(250, 8)"),
         (X * np.nan, y, "NaN"),
     ):
-        with pytest.raises(DataError, match=sentence):
+        with raises(DataError, sentence):
             fitted.fit_order(bad_X, bad_Y)
-    with pytest.raises(DataError, match="sample_weight"):
+    with raises(DataError, "sample_weight"):
         fitted.fit_order(X, y, sample_weight=np.ones(3))
 
 

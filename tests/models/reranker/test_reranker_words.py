@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from kit.errors import raises
 
 from sylvan import LexicalMatcher, Reranker, TextModel, XRLinear
 from sylvan.arrays import validate
@@ -105,5 +106,5 @@ def test_label_texts_are_for_matchers_alone() -> None:
     model = Reranker([TextModel(model=XRLinear(n_jobs=1)), LexicalMatcher(n_trees=0)], scorer="trees", n_jobs=1)
     model.fit(rows, labels, label_texts={**NAMES, "n6": "spindles"})
     assert model.rank(["on spindles"], k=1).names == [["n6"]], "a label without rows"
-    with pytest.raises(ParameterError, match="for a LexicalMatcher"):
+    with raises(ParameterError, "LexicalMatcher", "label_texts"):
         Reranker([TextModel()], scorer="trees").fit(rows, labels, label_texts=NAMES)

@@ -13,6 +13,7 @@ import pytest
 import torch
 from fine_tuned_books import QUICK, Set, bag, books, tuned
 from kit.bits import same_bits
+from kit.errors import raises
 
 from sylvan import XRLinear, metrics
 from sylvan.arrays import validate
@@ -399,17 +400,17 @@ def test_precision_and_accumulation_of_an_engine() -> None:
 @pytest.mark.parametrize(
     ("params", "words"),
     [
-        ({"beam": 0}, "'beam' parameter of TransformerMatcher must be an int in"),
-        ({"relevance": "l3"}, "'relevance' parameter of TransformerMatcher must be one of 'l1', 'l2'"),
-        ({"epochs": 0}, "'epochs' parameter of TransformerMatcher must be a float in"),
-        ({"epochs": [1.0, 2.0, 3.0]}, "'epochs' parameter of TransformerMatcher names 3 layers, but 2 are trained"),
-        ({"max_steps": [1, 0]}, "'max_steps' parameter of TransformerMatcher must be an int in"),
-        ({"optimizer": "adam"}, "'optimizer' parameter of TransformerMatcher must be one of"),
-        ({"patience": 2, "holdout": 0}, "'patience' parameter of TransformerMatcher needs a 'holdout'"),
+        ({"beam": 0}, ("beam", "TransformerMatcher")),
+        ({"relevance": "l3"}, ("relevance", "TransformerMatcher", "l1", "l2")),
+        ({"epochs": 0}, ("epochs", "TransformerMatcher", "float")),
+        ({"epochs": [1.0, 2.0, 3.0]}, ("epochs", "TransformerMatcher", 3, 2)),
+        ({"max_steps": [1, 0]}, ("max_steps", "TransformerMatcher")),
+        ({"optimizer": "adam"}, ("optimizer", "TransformerMatcher")),
+        ({"patience": 2, "holdout": 0}, ("patience", "TransformerMatcher", "'holdout'")),
     ],
 )
-def test_parameters_out_of_range(params: dict[str, Any], words: str) -> None:
-    with pytest.raises(ParameterError, match=words):
+def test_parameters_out_of_range(params: dict[str, Any], words: object) -> None:
+    with raises(ParameterError, words):
         tuned(bag(), [0, 1], matcher=replace(QUICK, **params))
 
 
@@ -417,7 +418,7 @@ def test_data_without_any_label() -> None:
     given, encoder = books(), bag()
     rows = encoder.tokenize(given.texts)
     nobody = given.Y._replace(indptr=np.zeros_like(given.Y.indptr), indices=given.Y.indices[:0], data=given.Y.data[:0])
-    with pytest.raises(DataError, match="No row has a label"):
+    with raises(DataError, "label"):
         FineTuning(encoder, rows, nobody, given.tree, [0], QUICK).run()
 
 

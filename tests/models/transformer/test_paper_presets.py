@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from encoded_texts import LABELS, TEXTS
+from kit.errors import raises
 from kit.weights import dense_weights
 
 import sylvan
@@ -140,9 +141,9 @@ def test_ensembles_are_of_three_encoders() -> None:
     other = XRTransformer.ensemble(["a", "b"], preset="paper", seeds=[5, 6])
     assert [(m.encoder, m.seed) for m in other.members] == [("a", 5), ("a", 6), ("b", 5), ("b", 6)]
     assert [m.seed for m in XRTransformer.ensemble(["a", "b"]).members] == [0, 0]
-    with pytest.raises(ParameterError, match="'encoders' parameter of ensemble must be given with preset='base'"):
+    with raises(ParameterError, "encoders", "preset='base'"):
         XRTransformer.ensemble()
-    with pytest.raises(ParameterError, match="'preset' parameter of XTransformer must be one of"):
+    with raises(ParameterError, "preset", "XTransformer"):
         XTransformer.ensemble(preset="best")
 
 

@@ -12,6 +12,7 @@ import pytest
 from child_processes import python
 from encoded_texts import LABELS, TEXTS, small
 from kit.bits import bits
+from kit.errors import raises
 
 import sylvan
 from sylvan import Ensemble, TfidfVectorizer, TransformerMatcher, XRLinear, XRTransformer, XTransformer, store
@@ -61,7 +62,7 @@ def test_resuming_gives_the_same_bits(kind: Any, tuned: Any, matched: Any, tmp_p
         with pytest.raises(KeyboardInterrupt):
             small(kind).fit(TEXTS, LABELS, checkpoint=tmp_path / "work")
     assert (tmp_path / "work" / "training" / "manifest.json").is_file()
-    with pytest.raises(ModelError, match="is of another training"):
+    with raises(ModelError, "training"):
         small(kind).fit(TEXTS[::-1], LABELS, checkpoint=tmp_path / "work")
     model = small(kind).fit(TEXTS, LABELS, checkpoint=tmp_path / "work")
     assert bits(model.rank(TEXTS, k=4)) == bits(expected.rank(TEXTS, k=4))
@@ -96,7 +97,7 @@ def test_a_checkpoint_knows_where_texts_end_and_how_an_encoder_is_trained(tmp_pa
         with pytest.raises(KeyboardInterrupt):
             small(encoder=encoder(0.1)).fit(texts, LABELS, checkpoint=tmp_path / "work")
     for dropout, moved in ((0.5, texts), (0.1, ["whale", "\0sea", *TEXTS[2:]])):
-        with pytest.raises(ModelError, match="is of another training"):
+        with raises(ModelError, "training"):
             small(encoder=encoder(dropout)).fit(moved, LABELS, checkpoint=tmp_path / "work")
     small(encoder=encoder(0.1)).fit(texts, LABELS, checkpoint=tmp_path / "work")
     assert not (tmp_path / "work").exists()
@@ -110,17 +111,17 @@ def test_a_checkpoint_of_another_training_is_refused_by_what_differs(tmp_path: P
         with pytest.raises(KeyboardInterrupt):
             small().fit(TEXTS, LABELS, checkpoint=tmp_path / "work")
     for change, words in (
-        ({"matcher__beam": 4}, "the matcher's 'beam' was 20 and is 4"),
-        ({"seed": 7}, "the parameter 'seed' was 0 and is 7"),
-        ({"ranker__cost": 2.0}, "the ranker's 'cost' was 1.0 and is 2.0"),
-        ({"encoder": BagTextEncoder(dim=8, n_buckets=64, seed=1)}, "the encoder was another"),
+        ({"matcher__beam": 4}, ("matcher", "beam", 20, 4)),
+        ({"seed": 7}, ("seed", 0, 7)),
+        ({"ranker__cost": 2.0}, ("ranker", "cost", 1.0, 2.0)),
+        ({"encoder": BagTextEncoder(dim=8, n_buckets=64, seed=1)}, "encoder"),
     ):
-        with pytest.raises(ModelError, match=f"is of another training: {words}"):
+        with raises(ModelError, tmp_path / "work", words):
             small(**change).fit(TEXTS, LABELS, checkpoint=tmp_path / "work")
 
 
 def test_a_checkpoint_must_be_a_path() -> None:
-    with pytest.raises(ParameterError, match="'checkpoint' parameter of fit"):
+    with raises(ParameterError, "checkpoint", 3):
         small().fit(TEXTS, LABELS, checkpoint=3)
 
 
@@ -151,7 +152,7 @@ def test_a_model_of_another_machine_s_gpu_ranks_here(frozen: Any, tmp_path: Path
     assert again.device == "auto"
     assert again.set_params(device="cpu").rank(TEXTS, k=3).names == frozen.rank(TEXTS, k=3).names
     again.set_params(device="cuda:7")
-    with pytest.raises(ParameterError, match="device"):
+    with raises(ParameterError, "device"):
         again.rank(TEXTS, k=1)
 
 
@@ -194,7 +195,7 @@ def test_files_that_were_altered_are_reported_when_they_are_opened(tuned: Any, t
     weights.unlink()
     weights.write_bytes(content)
     model = sylvan.load(tmp_path / "model")
-    with pytest.raises(ModelError, match="altered or damaged"):
+    with raises(ModelError, "altered"):
         model.rank(TEXTS, k=1)
 
 
@@ -206,31 +207,29 @@ def test_an_encoder_of_other_dimensions_is_reported_when_it_is_opened(tuned: Any
     store.save(tmp_path, dataclasses.replace(state, files=other.files))
     model = sylvan.load(tmp_path)
     for _ in range(2):
-        with pytest.raises(
-            ModelError, match="encoder's vectors have 5 dimensions, but its rankers have learned from 8"
-        ):
+        with raises(ModelError, "rankers", 5, 8):
             model.rank(TEXTS, k=1)
 
 
 def test_models_whose_parts_do_not_fit_are_refused(tuned: Any) -> None:
     state = tuned.to_state()
     for change, words in (
-        (lambda s: s.meta.update(n_dense=7), "don't make the ranker's"),
-        (lambda s: s.files.clear(), "needs the file 'encoder/config.json'"),
-        (lambda s: s.meta.pop("dense_scale"), "doesn't say how long its encoder's vectors are"),
-        (lambda s: s.meta.update(dense_scale=0.0), "'dense_scale' of the xr-transformer must be a number"),
-        (lambda s: s.meta.update(term_scale=1.5), "'term_scale' of the xr-transformer must be a number"),
-        (lambda s: s.meta.update(history=3), "'history' must be a list of layers"),
-        (lambda s: s.params.update(encoder={"class": "Popen", "params": {}}), "no encoder of the class 'Popen'"),
-        (lambda s: s.params.update(vectorizer={"ngrams": 3}), "its 'vectorizer' can't be made"),
-        (lambda s: s.params.update(matcher={"beam": 0}), "its 'matcher' can't be made: The 'beam' parameter of"),
-        (lambda s: s.params.update(ranker={"width": 3}), "its 'ranker' can't be made"),
-        (lambda s: s.params.update(preset="huge"), "'preset' parameter"),
+        (lambda s: s.meta.update(n_dense=7), "The xr-transformer"),
+        (lambda s: s.files.clear(), ("encoder/config.json", "file")),
+        (lambda s: s.meta.pop("dense_scale"), "vectors"),
+        (lambda s: s.meta.update(dense_scale=0.0), "dense_scale"),
+        (lambda s: s.meta.update(term_scale=1.5), "term_scale"),
+        (lambda s: s.meta.update(history=3), "history"),
+        (lambda s: s.params.update(encoder={"class": "Popen", "params": {}}), "Popen"),
+        (lambda s: s.params.update(vectorizer={"ngrams": 3}), "vectorizer"),
+        (lambda s: s.params.update(matcher={"beam": 0}), ("matcher", "beam")),
+        (lambda s: s.params.update(ranker={"width": 3}), "ranker"),
+        (lambda s: s.params.update(preset="huge"), "preset"),
     ):
         params, meta = dict(state.params), dict(state.meta)
         spoiled = store.State(state.kind, state.version, params, meta, parts=state.parts, files=dict(state.files))
         change(spoiled)
-        with pytest.raises((ModelError, ParameterError), match=words):
+        with raises((ModelError, ParameterError), words):
             XRTransformer.from_state(spoiled)
 
 
@@ -274,7 +273,7 @@ def test_an_ensemble_goes_on_where_it_was_interrupted(tmp_path: Path) -> None:
     assert not (tmp_path / "work").exists()
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "letter.txt").write_text("dear")
-    with pytest.raises(ModelError, match="is no checkpoint of a training and is not empty"):
+    with raises(ModelError, "empty"):
         ensemble().fit(texts, labels, checkpoint=tmp_path / "mine")
-    with pytest.raises(ParameterError, match="'checkpoint' parameter of fit must be a path or a Checkpoint"):
+    with raises(ParameterError, "checkpoint", 3):
         ensemble().fit(texts, labels, checkpoint=3)

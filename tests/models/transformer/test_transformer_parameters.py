@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from encoded_texts import LABELS, TEXTS, small
+from kit.errors import raises
 
 import sylvan
 from sylvan import LabelTree, TfidfVectorizer, TransformerMatcher, XRLinear, XRTransformer, XTransformer
@@ -86,37 +87,37 @@ def test_what_an_encoder_cannot_take_is_refused(encoder: str, name: str, tmp_pat
     if name == "max_length" and encoder != "object":
         assert encoder_of(model).max_length == 9
         return
-    words = "given as a BagTextEncoder has its own parameters" if encoder == "object" else "takes no pooling"
-    with pytest.raises(ParameterError, match=words):
+    words = ("BagTextEncoder", "parameters") if encoder == "object" else "pooling"
+    with raises(ParameterError, words):
         model.fit(TEXTS, LABELS)
 
 
 @pytest.mark.parametrize(
     ("params", "words"),
     [
-        ({"preset": "huge"}, "'preset' parameter of XRTransformer must be one of 'tiny', 'base', 'paper'"),
-        ({"encoder": 3}, "'encoder' parameter of XRTransformer must be 'bag', the path of a folder"),
-        ({"matcher__epochs": [1.0, -1.0]}, "'epochs' parameter of TransformerMatcher must be a float in"),
-        ({"matcher": XRLinear()}, "'matcher' parameter of XRTransformer must be a TransformerMatcher or None. Got XR"),
-        ({"max_length": 0}, "'max_length' parameter"),
-        ({"device": "GPU 1"}, "'device' parameter of XRTransformer must be 'auto', 'cpu', 'cuda'"),
-        ({"dense_scale": 0}, "'dense_scale' parameter"),
-        ({"ranker": 3}, "'ranker' parameter of XRTransformer must be an XRLinear"),
-        ({"cache": 3}, "'cache' parameter of XRTransformer must be the path of a folder"),
-        ({"ranker__max_leaf": 0}, "'max_leaf' parameter of XRLinear"),
-        ({"matcher__epochs": [1.0, 2.0]}, "names 2 layers"),
-        ({"dense_scale": 1e-40}, "'dense_scale' parameter of XRTransformer must be a float in"),
-        ({"dense_scale": 1e39}, "'dense_scale' parameter of XRTransformer must be a float in"),
-        ({"matcher__patience": 2}, "'patience' parameter of TransformerMatcher needs a 'holdout' to measure by"),
-        ({"ranker__n_trees": 0}, r"'n_trees' parameter of XRLinear must be an int in \[1, 1000\]"),
-        ({"ranker": XRLinear(tree=LabelTree.flat(8)), "ranker__n_trees": 2}, "must have n_trees=1 beside a tree"),
-        ({"vectorizer__min_df": 0}, "'min_df' parameter of TfidfVectorizer must be"),
-        ({"ranker": XRLinear(embedding="pifa_lf")}, "'ranker' parameter of XRTransformer must have embedding='pifa'"),
+        ({"preset": "huge"}, ("preset", "XRTransformer", "tiny", "base", "paper")),
+        ({"encoder": 3}, ("encoder", "XRTransformer", "bag")),
+        ({"matcher__epochs": [1.0, -1.0]}, ("epochs", "TransformerMatcher", "float")),
+        ({"matcher": XRLinear()}, ("matcher", "XRTransformer", "TransformerMatcher", "None")),
+        ({"max_length": 0}, ("max_length", 0)),
+        ({"device": "GPU 1"}, ("device", "XRTransformer", "auto", "cpu", "'cuda'")),
+        ({"dense_scale": 0}, ("dense_scale", 0)),
+        ({"ranker": 3}, ("ranker", "XRTransformer", "XRLinear")),
+        ({"cache": 3}, ("cache", "XRTransformer")),
+        ({"ranker__max_leaf": 0}, ("max_leaf", "XRLinear")),
+        ({"matcher__epochs": [1.0, 2.0]}, ("layers", 2)),
+        ({"dense_scale": 1e-40}, ("dense_scale", "XRTransformer")),
+        ({"dense_scale": 1e39}, ("dense_scale", "XRTransformer")),
+        ({"matcher__patience": 2}, ("patience", "TransformerMatcher", "'holdout'")),
+        ({"ranker__n_trees": 0}, ("n_trees", "XRLinear", "[1, 1000]")),
+        ({"ranker": XRLinear(tree=LabelTree.flat(8)), "ranker__n_trees": 2}, "n_trees=1"),
+        ({"vectorizer__min_df": 0}, ("min_df", "TfidfVectorizer")),
+        ({"ranker": XRLinear(embedding="pifa_lf")}, ("ranker", "XRTransformer", "embedding='pifa'")),
     ],
 )
-def test_parameters_out_of_range(params: dict[str, Any], words: str) -> None:
+def test_parameters_out_of_range(params: dict[str, Any], words: object) -> None:
     for ask in (small(**params).fit, small(**params).plan):
-        with pytest.raises(ParameterError, match=words):
+        with raises(ParameterError, words):
             ask(TEXTS, LABELS)
 
 
@@ -129,10 +130,9 @@ def test_more_threads_than_any_machine_has() -> None:
 
 
 def test_x_transformer_has_one_tree() -> None:
-    words = r"'ranker' parameter of XTransformer must have n_trees=1.*Got n_trees=3"
-    with pytest.raises(ParameterError, match=words):
+    with raises(ParameterError, "ranker", "XTransformer", "n_trees=3"):
         small(XTransformer, ranker=XRLinear(n_trees=3)).fit(TEXTS, LABELS)
-    with pytest.raises(ParameterError, match=words.replace("3", "2")):
+    with raises(ParameterError, "ranker", "XTransformer", "n_trees=2"):
         small(XTransformer, ranker__n_trees=2).fit(TEXTS, LABELS)
     assert XTransformer(preset="base").set_params(ranker__beam=4).ranker.n_trees == 1
 
@@ -149,18 +149,14 @@ def test_the_ends_of_a_range_can_be_learned_saved_and_asked(kind: Any, scale: fl
 def test_an_encoder_s_class_is_no_encoder() -> None:
     from sylvan.neural import BagTextEncoder
 
-    with pytest.raises(ParameterError, match="'encoder' parameter of XRTransformer must be 'bag', the path"):
+    with raises(ParameterError, "encoder", "XRTransformer", "bag"):
         small(encoder=BagTextEncoder).fit(TEXTS, LABELS)
 
 
 @pytest.mark.parametrize(("name", "value", "usual"), [("beam", 10, 20), ("refresh", 100, None)])
 def test_what_one_layer_of_clusters_has_no_use_for_is_refused(name: str, value: int, usual: Any) -> None:
     """The clusters hang on the root: all are candidates of every text, and nothing above them is searched."""
-    words = (
-        f"'{name}' parameter of TransformerMatcher must be {usual} in an XTransformer, as every cluster is a candidate "
-        f"of every text. Got {value}"
-    )
-    with pytest.raises(ParameterError, match=words):
+    with raises(ParameterError, name, "TransformerMatcher", usual, "XTransformer", value):
         small(XTransformer, **{f"matcher__{name}": value}).fit(TEXTS, LABELS)
     small(XTransformer, **{f"matcher__{name}": usual}).check_params()
     small(XRTransformer, **{f"matcher__{name}": value}).check_params()
@@ -201,7 +197,7 @@ def _over_words() -> Any:
 
 def test_devices_that_are_not_there(frozen: Any) -> None:
     model = copy.deepcopy(frozen).set_params(device="cuda:77")
-    with pytest.raises(ParameterError, match=r"'device' parameter must be a device that this PyTorch sees\. Got"):
+    with raises(ParameterError, "'device'", "PyTorch"):
         model.rank(TEXTS, k=1)
 
 
@@ -222,7 +218,7 @@ def test_ranking_is_by_what_was_fitted(kind: Any, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("device", ["mps", "xpu:1"])
 def test_devices_that_only_encode(device: str) -> None:
-    with pytest.raises(ParameterError, match="must be 'auto', 'cpu' or 'cuda' where the encoder is trained"):
+    with raises(ParameterError, "auto", "cpu", "cuda"):
         small(device=device).fit(TEXTS, LABELS)
 
 
@@ -248,10 +244,9 @@ def test_parameters_of_parts_that_were_not_given_are_the_preset_s(kind: Any) -> 
 @pytest.mark.parametrize("name", ["encoder__width", "cache__width"])
 def test_parameters_of_what_has_none(name: str) -> None:
     outer = name.partition("__")[0]
-    words = rf"'{name}' parameter can't be set: the '{outer}' of this XRTransformer is None, which has no parameters\."
-    with pytest.raises(ParameterError, match=words):
+    with raises(ParameterError, name, outer, "XRTransformer", None):
         XRTransformer().set_params(**{name: 2})
-    with pytest.raises(ParameterError, match="XRLinear has no parameter 'width'"):
+    with raises(ParameterError, "XRLinear", "width"):
         XRTransformer().set_params(ranker__width=2)
 
 

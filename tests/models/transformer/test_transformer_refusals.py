@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from encoded_texts import LABELS, TEXTS, small
+from kit.errors import raises, warns
 
 from sylvan import TransformerMatcher, XRLinear, XRTransformer, XTransformer
 from sylvan.errors import DataError, ModelError, NotFittedError, ParameterError
@@ -20,31 +21,31 @@ pytest.importorskip("torch")
 
 def test_what_is_no_text_is_refused(frozen: Any) -> None:
     for call in (lambda X: small().fit(X, LABELS), frozen.rank, frozen.embed):
-        with pytest.raises(DataError, match=r"XRTransformer takes a list of strings\. Got a matrix of numbers instead"):
+        with raises(DataError, "XRTransformer", "matrix"):
             call(np.eye(48))
-        with pytest.raises(DataError, match=r"XRTransformer takes a list of strings\. Got a matrix of numbers instead"):
+        with raises(DataError, "XRTransformer", "matrix"):
             call(sp.eye(48).tocsr())
-        with pytest.raises(DataError, match=r"texts must be strings\. Got int in row 1 instead"):
+        with raises(DataError, "row 1"):
             call(["one", 2] + ["three"] * 46)
-        with pytest.raises(DataError, match="Got one string instead"):
+        with raises(DataError, "string"):
             call("one text")
 
 
 def test_labels_with_no_text() -> None:
-    with pytest.raises(DataError, match="X has 46 texts, but Y has labels for 48"):
+    with raises(DataError, "X", 46, "Y", 48):
         small().fit(TEXTS[:-2], LABELS)
-    with pytest.raises(DataError, match="No text has a label: there is nothing to learn"):
+    with raises(DataError, "learn"):
         small().fit(TEXTS, [[]] * 48)
 
 
 def test_empty_texts(frozen: Any) -> None:
     texts = ["", "  \n", *TEXTS[2:]]
-    with pytest.warns(UserWarning, match="2 of 48 texts with labels are empty"):
+    with warns(UserWarning, "empty", 2, 48):
         model = small(frozen=True).fit(texts, LABELS)
     assert np.isfinite(model.rank(["", "whale"], k=2, unknown="prior").scores).all()
     top = model.rank(["", "whale"], k=2)
     assert top.labels[0].tolist() == [-1, -1] and np.isfinite(top.scores[1]).all()
-    with pytest.raises(DataError, match="Every text that has labels is empty"):
+    with raises(DataError, "empty"):
         small().fit([""] * 48, LABELS)
 
 
@@ -62,12 +63,12 @@ def test_texts_past_the_length_limit_are_reported_once() -> None:
 
 
 def test_an_encoder_that_is_not_there_or_not_whole(tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match=r"local folder|no folder|not.*folder|can't be"):
+    with raises(ModelError, tmp_path / "nowhere"):
         small(encoder=str(tmp_path / "nowhere")).fit(TEXTS, LABELS)
     folder = tmp_path / "encoder"
     folder.mkdir()
     (folder / "config.json").write_text("{}")
-    with pytest.raises(ModelError, match="encoder"):
+    with raises(ModelError, "encoder"):
         small(encoder=folder).fit(TEXTS, LABELS)
 
 

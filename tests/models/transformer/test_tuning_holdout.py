@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 from fine_tuned_books import QUICK, Set, bag, books, tuned
+from kit.errors import raises
 
 from sylvan import XTransformer
 from sylvan.arrays import validate
@@ -86,12 +87,8 @@ def test_a_training_that_diverges_says_where_and_what_to_lower(
 
     monkeypatch.setattr(LayerJob, "step", spoilt)
     settings = replace(QUICK, max_steps=12, evaluations=12, holdout=n_holdout)
-    words = (
-        r"training of layer 2 of 3 \(\d+ nodes\) diverged: in epoch 1, by step 7, "
-        r"(its mean loss is (inf|nan)|its weights are no finite numbers)\. Lower learning_rate \(0.0001\), "
-        r"label_learning_rate \(0.15\) or row_learning_rate \(0.3\), or take precision='no' in place of 'bf16'\.$"
-    )
-    with pytest.raises(ParameterError, match=words):
+    rates = ("learning_rate", 0.0001, "label_learning_rate", 0.15, "row_learning_rate", 0.3)
+    with raises(ParameterError, "layer 2", 3, 1, "step 7", rates, "precision='no'", "bf16"):
         tuned(bag(), [0, 1], matcher=settings, engine=Engine("cpu", "bf16"), checkpoint=tmp_path)
     assert not (tmp_path / "training1" / "checkpoint").exists(), "there was no good one to make"
     if n_holdout:
@@ -104,8 +101,8 @@ def test_only_an_encoder_with_tables_reads_of_their_rate(monkeypatch: pytest.Mon
     encoder.load().bag.features.requires_grad_(False)
     monkeypatch.setattr(LayerJob, "step", lambda self, rows, at: step(self, rows, at) * float("nan"))
     monkeypatch.setattr(type(encoder), "tables", lambda self: [])
-    words = r"Lower learning_rate \(0.0001\) or label_learning_rate \(0.15\)\.$"
-    with pytest.raises(ParameterError, match=words):
+    words = ("learning_rate", "0.0001", "label_learning_rate", "0.15")
+    with raises(ParameterError, words):
         tuned(encoder, [0], matcher=replace(QUICK, max_steps=3))
 
 
@@ -128,7 +125,7 @@ def test_an_encoder_whose_vectors_are_no_numbers() -> None:
     encoder = bag().load()
     with torch.no_grad():
         encoder.bag.features[:] = float("nan")
-    with pytest.raises(ModelError, match="encoder's vectors must be finite numbers, but that of the text in row 0"):
+    with raises(ModelError, "row 0"):
         tuned(encoder, [0])
 
 
@@ -272,5 +269,5 @@ def test_going_on_after_a_stop_finds_the_same_candidates(tmp_path: Path, monkeyp
 
 def test_what_has_no_use_in_an_x_transformer() -> None:
     other = "network" if TransformerMatcher().negatives_from == "rankers" else "rankers"
-    with pytest.raises(ParameterError, match="'negatives_from' parameter of TransformerMatcher must be"):
+    with raises(ParameterError, "negatives_from", "TransformerMatcher"):
         XTransformer("bag", matcher=TransformerMatcher(negatives_from=other)).check_params()

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from kit.bits import bits
+from kit.errors import raises, warns
 from label_scores import label_scores
 
 import sylvan
@@ -124,8 +125,8 @@ def test_weights_of_rows_and_known_labels_of_new_rows_count() -> None:
 
 def test_a_warning_says_what_is_lost() -> None:
     X, y = rows_of([24, 25])
-    words = r"keeps no rows: known labels \(24\) learn nothing from the new rows \(10\), and new labels \(2\)"
-    with pytest.warns(RowsUnknownWarning, match=words):
+    words = ("new", 24, 10, 2)
+    with warns(RowsUnknownWarning, words):
         trained().update(X, y)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -142,28 +143,23 @@ def test_a_plan_counts_new_labels_and_changes_nothing() -> None:
 
 NEW = rows_of([24])
 WRONG: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
-    "a row without a new label": (
-        {"X": rows_of([24, 3])[0], "Y": rows_of([24, 3])[1]}, UnsupportedError,
-        r"each new row must have a new label, but row 5 has none\. Leave such rows out, or train it with",
-    ),
-    "forget": ({"forget": [3]}, UnsupportedError, r"keeps no rows, which forget=… needs: train it with keep_rows=True"),
-    "merge": (
-        {"X": NEW[0], "Y": NEW[1], "merge": {1: [2]}}, UnsupportedError, r"which merge=… needs.* rows=\(X, Y\)",
-    ),
-    "nothing": ({}, DataError, "all that it can learn is new labels. Give X and Y"),
-    "no labels": ({"X": NEW[0]}, DataError, "Give X and Y"),
-    "other features": ({"X": NEW[0][:, :7], "Y": NEW[1]}, DataError, "7 features"),
-    "precise": ({"X": NEW[0], "Y": NEW[1], "precise": 3}, ParameterError, "'precise' parameter"),
+    "a row without a new label": ({"X": rows_of([24, 3])[0], "Y": rows_of([24, 3])[1]}, UnsupportedError, "row 5"),
+    "forget": ({"forget": [3]}, UnsupportedError, ("keep_rows=True", "forget")),
+    "merge": ({"X": NEW[0], "Y": NEW[1], "merge": {1: [2]}}, UnsupportedError, ("X", "Y", "merge")),
+    "nothing": ({}, DataError, ("X", "Y", "learn")),
+    "no labels": ({"X": NEW[0]}, DataError, ("X", "Y", "XRLinear")),
+    "other features": ({"X": NEW[0][:, :7], "Y": NEW[1]}, DataError, (7, "(5, 7)")),
+    "precise": ({"X": NEW[0], "Y": NEW[1], "precise": 3}, ParameterError, ("precise", 3)),
     "fewer columns": ({"X": NEW[0], "Y": NEW[1], "n_features": 3}, ParameterError, "n_features"),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize(("given", "kind", "words"), WRONG.values(), ids=WRONG)
 @pytest.mark.parametrize("method", ["update", "plan_update"])
-def test_errors_change_nothing(method: str, given: dict[str, Any], kind: type[Exception], words: str) -> None:
+def test_errors_change_nothing(method: str, given: dict[str, Any], kind: type[Exception], words: object) -> None:
     model = trained()
     before = bits(model)
-    with pytest.raises(kind, match=words):
+    with raises(kind, words):
         getattr(model, method)(**given)
     assert bits(model) == before
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from kit.errors import raises
 
 from sylvan import LabelTree, XRLinear
 from sylvan.errors import ParameterError
@@ -67,5 +68,5 @@ def test_without_it_relevances_count_as_they_are_given() -> None:
 
 
 def test_a_norm_that_there_is_not() -> None:
-    with pytest.raises(ParameterError, match="'relevance' parameter of XRLinear must be one of 'l1', 'l2', 'max'"):
+    with raises(ParameterError, "relevance", "XRLinear", "l1", "l2", "max"):
         XRLinear(relevance="l3").fit(*made())

@@ -9,6 +9,7 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kit.errors import raises
 
 import sylvan
 from sylvan import XRLinear
@@ -97,7 +98,7 @@ def test_factors_are_saved_and_checked(normalize: bool, tmp_path: Path) -> None:
     assert again.explain(X[:1], label=int(y[0])).trees[0].paths
     state = model.to_state()
     state.arrays["feature_factors"] = np.full(D, np.nan, np.float32)
-    with pytest.raises(ModelError, match="'feature_factors' of the xr-linear holds a NaN or an infinity"):
+    with raises(ModelError, "feature_factors", "NaN"):
         XRLinear.from_state(state)
     again.fit(made(3)[0], y)
     assert again.feature_factors_ is None

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from kit.bits import bits
+from kit.errors import raises
 from kit.weights import dense_weights
 from label_scores import label_scores
 
@@ -53,39 +54,39 @@ def assert_as_trained_anew(model: XRLinear, X: Any, Y: Any, asked: Any = None) -
 NEW_X, NEW_Y = made(1, 3)
 WIDE, NAN = sp.hstack([NEW_X, NEW_X]).tocsr(), sp.csr_matrix(np.full((3, N_FEATURES), np.nan))
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
-    "nothing": ({}, "There is nothing to do: give new rows X and Y, or forget, or merge"),
-    "weights of no rows": ({"sample_weight": [1.0]}, "sample_weight is that of new rows"),
+    "nothing": ({}, ("X", "Y", "forget")),
+    "weights of no rows": ({"sample_weight": [1.0]}, "sample_weight"),
     "weights without rows": ({"forget": [1], "sample_weight": [1.0]}, "sample_weight"),
-    "no labels": ({"X": NEW_X}, "X and Y together"),
-    "no features": ({"Y": NEW_Y}, "X and Y together"),
-    "no rows": ({"X": NEW_X[:0], "Y": NEW_Y[:0]}, "at least|minimum of 1"),
-    "other features": ({"X": WIDE, "Y": NEW_Y}, r"32 features, but XRLinear is expecting 16"),
-    "other lengths": ({"X": NEW_X, "Y": NEW_Y[:2]}, "same number of rows"),
+    "no labels": ({"X": NEW_X}, ("X", "Y", "together")),
+    "no features": ({"Y": NEW_Y}, ("X", "Y", "together")),
+    "no rows": ({"X": NEW_X[:0], "Y": NEW_Y[:0]}, "(0, 16)"),
+    "other features": ({"X": WIDE, "Y": NEW_Y}, (32, "XRLinear", 16)),
+    "other lengths": ({"X": NEW_X, "Y": NEW_Y[:2]}, ("(3, 16)", "number")),
     "no numbers": ({"X": NAN, "Y": NEW_Y}, "NaN"),
-    "a weight below zero": ({"X": NEW_X, "Y": NEW_Y, "sample_weight": [1, -1, 1]}, r"must be .* \[0, inf\). Got -1"),
+    "a weight below zero": ({"X": NEW_X, "Y": NEW_Y, "sample_weight": [1, -1, 1]}, ("[0, inf)", -1)),
     "too few weights": ({"X": NEW_X, "Y": NEW_Y, "sample_weight": [1, 1]}, "sample_weight"),
     "a label below zero": ({"X": NEW_X, "Y": [[0], [-1], [2]]}, "-1"),
     "names without names": ({"X": NEW_X, "Y": [["a"], ["b"], ["c"]]}, "names"),
-    "a removed label": ({"X": NEW_X, "Y": [[0], [8], [2]]}, "label 8, which was removed"),
+    "a removed label": ({"X": NEW_X, "Y": [[0], [8], [2]]}, "label 8"),
     "a row that never was": ({"forget": [40]}, "40"),
     "a row below zero": ({"forget": [-1]}, "-1"),
-    "a row forgotten before": ({"forget": [3, 7]}, "no row 7: it was forgotten before"),
-    "half a row": ({"forget": [1.5]}, r"1\.5"),
-    "a mask of rows": ({"forget": np.arange(40) == 3}, "whole numbers, but is of dtype bool"),
+    "a row forgotten before": ({"forget": [3, 7]}, "row 7"),
+    "half a row": ({"forget": [1.5]}, "1.5"),
+    "a mask of rows": ({"forget": np.arange(40) == 3}, "bool"),
     "named rows": ({"forget": ["first"]}, "forget"),
-    "all rows": ({"forget": [row for row in range(40) if row != 7]}, "No row with a label would be left"),
+    "all rows": ({"forget": [row for row in range(40) if row != 7]}, "left"),
     "good rows beside a bad one": ({"X": NEW_X, "Y": NEW_Y, "forget": [0, 99]}, "99"),
-    "a label with itself": ({"merge": {1: [1]}}, "Label 1 can't be merged with itself"),
-    "a label into two": ({"merge": {1: [3], 2: [3]}}, "Label 3 can't become two labels"),
-    "a label that is merged away": ({"merge": {1: [2], 2: [3]}}, "can't become two labels"),
-    "a label that isn't known": ({"merge": {1: [20]}}, r"ids in \[0, 8\]. Got 20"),
-    "into a label that isn't known": ({"merge": {20: [1]}}, r"ids in \[0, 8\]. Got 20"),
-    "names that aren't known": ({"merge": {"a": ["b"]}}, "Got 'a'"),
-    "a label removed before": ({"merge": {1: [8]}}, "Label 8 was removed before"),
-    "into a label removed before": ({"merge": {8: [1]}}, "Label 8 was removed before"),
-    "merging pairs": ({"merge": [(1, 2)]}, "merge must be .*mapping"),
+    "a label with itself": ({"merge": {1: [1]}}, ("merged", 1)),
+    "a label into two": ({"merge": {1: [3], 2: [3]}}, ("become", 3)),
+    "a label that is merged away": ({"merge": {1: [2], 2: [3]}}, ("become", "two")),
+    "a label that isn't known": ({"merge": {1: [20]}}, ("[0, 8]", 20)),
+    "into a label that isn't known": ({"merge": {20: [1]}}, ("[0, 8]", 20)),
+    "names that aren't known": ({"merge": {"a": ["b"]}}, "'a'"),
+    "a label removed before": ({"merge": {1: [8]}}, ("removed", 8)),
+    "into a label removed before": ({"merge": {8: [1]}}, ("removed", 8)),
+    "merging pairs": ({"merge": [(1, 2)]}, "mapping"),
     "merging a number": ({"merge": {1: 2.5}}, "2.5"),
-    "rows beside those kept": ({"X": NEW_X, "Y": NEW_Y, "rows": made(0, 40)}, "keeps its rows"),
+    "rows beside those kept": ({"X": NEW_X, "Y": NEW_Y, "rows": made(0, 40)}, ("rows", "keeps")),
 }  # fmt: skip
 
 
@@ -99,7 +100,7 @@ def lived() -> XRLinear:
 def test_what_is_wrong_changes_nothing(lived: XRLinear, name: str) -> None:
     arguments, words = WRONG[name]
     before, known = bits(lived), vars(lived).copy()
-    with pytest.raises((DataError, SylvanError), match=words) as caught:
+    with raises((DataError, SylvanError), words) as caught:
         lived.update(**arguments)
     assert str(caught.value).endswith(".")
     assert bits(lived) == before
@@ -111,13 +112,13 @@ def test_a_model_without_rows() -> None:
     model = trained(keep_rows=False)
     before = bits(model)
     for arguments in ({"X": NEW_X, "Y": NEW_Y}, {"forget": [0]}, {"merge": {0: [1]}}):
-        with pytest.raises(UnsupportedError, match=r"keeps no rows.*keep_rows=True.*rows=\(X, Y\)"):
+        with raises(UnsupportedError, "keep_rows=True", "X", "Y"):
             model.update(**arguments)
-    with pytest.raises(UnsupportedError, match="keeps no rows"):
+    with raises(UnsupportedError, "keep_rows=True"):
         _ = model.row_ids_
     X, Y = made(0, 40)
-    for rows, words in (((X[:5], Y[:5]), "5.*40"), (X, "rows must be .*pair"), ((WIDE, NEW_Y), "32 features")):
-        with pytest.raises(DataError, match=words):
+    for rows, words in (((X[:5], Y[:5]), (5, 40)), (X, "pair"), ((WIDE, NEW_Y), (32, "(3, 32)"))):
+        with raises(DataError, words):
             model.update(NEW_X, NEW_Y, rows=rows)
     assert bits(model) == before
     with pytest.raises(NotFittedError):
@@ -146,7 +147,7 @@ def test_ids_of_rows_are_given_once(tmp_path: Path) -> None:
     model = sylvan.load(tmp_path / "model")
     model.update(NEW_X[:1], NEW_Y[:1])
     assert model.row_ids_.tolist() == [*range(1, 41), 43]
-    with pytest.raises(DataError, match="42"):
+    with raises(DataError, 42):
         model.update(forget=[42])
     model.update(NEW_X, NEW_Y, forget=[43])
     assert model.row_ids_.tolist() == [*range(1, 41), 44, 45, 46]
@@ -374,7 +375,7 @@ def test_new_names_come_behind_in_alphabetical_order() -> None:
     assert set(model.rank(NEW_X, k=6).labels.ravel().tolist()) == {0, 2, 4, 5, -1}
     for merge, word in (({"sun": ["pluto"]}, "pluto"), ({"pluto": ["sun"]}, "pluto"), ({"sun": ["moon"]}, "moon")):
         before = bits(model)
-        with pytest.raises(DataError, match=word):
+        with raises(DataError, word):
             model.update(merge=merge)
         assert bits(model) == before
 
@@ -392,7 +393,7 @@ def test_a_label_of_a_named_model_needs_a_name(Y: Any) -> None:
     X, _ = made(0, 40)
     model = XRLinear(keep_rows=True, **EXACT).fit(X, [["moon", "sun"], ["earth"], ["sun"], ["moon"]] * 10)
     before = bits(model)
-    with pytest.raises(DataError, match="name"):
+    with raises(DataError, "Y"):
         model.update(NEW_X, Y)
     assert bits(model) == before
 
@@ -455,6 +456,6 @@ def test_a_new_label_is_solved_to_the_end_in_a_quick_update_too() -> None:
 def test_precise_is_a_yes_or_a_no() -> None:
     model = trained()
     before = model.to_state().arrays
-    with pytest.raises(ParameterError, match=r"'precise' .* must be a bool or None\. Got 'no'"):
+    with raises(ParameterError, "precise", "None", "no"):
         model.update(NEW_X, [[0]] * 3, precise="no")
     assert all(np.array_equal(before[name], array) for name, array in model.to_state().arrays.items())

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from jobs import BATCH, PER_EPOCH, N, Points, last_bits, weights
+from kit.errors import raises
 from torch import Tensor, nn
 
 from sylvan.errors import MemoryLimitError, ModelError, ParameterError
@@ -98,9 +99,9 @@ def test_limits_count_steps_of_the_optimisers(tmp_path: Path) -> None:
 
 def test_another_engine_is_another_training(tmp_path: Path) -> None:
     train(Points(), epochs=1, folder=tmp_path, engine=Engine(device="cpu", accumulate=2))
-    with pytest.raises(ModelError, match="the setting 'accumulate' was 2 and is 3"):
+    with raises(ModelError, "accumulate", 2, 3):
         train(Points(), epochs=2, folder=tmp_path, resume=True, engine=Engine(device="cpu", accumulate=3))
-    with pytest.raises(ModelError, match="the setting 'precision' was 'no' and is 'bf16'"):
+    with raises(ModelError, "precision", "no", "bf16"):
         engine = Engine(device="cpu", accumulate=2, precision="bf16")
         train(Points(), epochs=2, folder=tmp_path, resume=True, engine=engine)
 
@@ -170,7 +171,7 @@ def test_schedulers_step_with_the_optimisers_and_resume(tmp_path: Path) -> None:
 def test_the_shape_of_a_schedule() -> None:
     assert [WarmupSchedule(4, 0.0, 0.5).factor(step) for step in range(6)] == [1, 0.875, 0.75, 0.625, 0.5, 0.5]
     assert [WarmupSchedule(2, 1.0).factor(step) for step in range(4)] == [0.5, 1.0, 0.0, 0.0]
-    with pytest.raises(ParameterError, match="'warmup' parameter of WarmupSchedule must be a float in"):
+    with raises(ParameterError, "warmup", "WarmupSchedule"):
         WarmupSchedule(10, 1.5)
 
 
@@ -201,7 +202,7 @@ def test_out_of_memory_says_what_to_lower(error: Exception, engine: Engine | Non
         raise error
 
     job.step = step  # type: ignore[method-assign]
-    with pytest.raises(MemoryLimitError, match=r"ran out of memory on cpu .*Lower batch_size .*max_length") as caught:
+    with raises(MemoryLimitError, "batch_size", "max_length") as caught:
         train(job, epochs=1, engine=engine)
     assert "\n" not in str(caught.value) and str(caught.value).endswith(".")
 
@@ -209,30 +210,30 @@ def test_out_of_memory_says_what_to_lower(error: Exception, engine: Engine | Non
 def test_the_allocator_itself_refuses() -> None:
     job = Points()
     job.step = lambda batch, at: torch.empty(2**58)  # type: ignore[method-assign]
-    with pytest.raises(MemoryLimitError, match="Training ran out of memory"):
+    with raises(MemoryLimitError, "alloc_cpu.cpp"):
         train(job, epochs=1)
 
 
 def test_other_errors_stay_what_they_are() -> None:
     job = Points()
     job.step = lambda batch, at: torch.ones(2) @ torch.ones(3)  # type: ignore[method-assign]
-    with pytest.raises(RuntimeError, match="size"):
+    with raises(RuntimeError, "size"):
         train(job, epochs=1)
 
 
 @pytest.mark.parametrize(
     ("given", "piece"),
     [
-        ({"device": "gpu"}, "must be 'auto', 'cpu', 'cuda' or .*Got 'gpu' instead"),
-        ({"device": 3.5}, "Got '3.5' instead"),
-        ({"device": "meta"}, "Got 'meta' instead"),
-        ({"device": "cuda:99"}, "is 'cuda:99', but PyTorch sees .* CUDA device"),
-        ({"device": "cpu", "precision": "fp16"}, "'fp16', which needs a CUDA device; this one is 'cpu'"),
-        ({"precision": "fp8"}, "'precision' parameter of Engine must be one of 'auto', 'no', 'bf16', 'fp16'"),
-        ({"accumulate": 0}, "'accumulate' parameter of Engine must be an int in"),
-        ({"timeout": 0}, "'timeout' parameter of Engine must be a float in"),
+        ({"device": "gpu"}, ("auto", "cpu", "'cuda'", "gpu")),
+        ({"device": 3.5}, "3.5"),
+        ({"device": "meta"}, "meta"),
+        ({"device": "cuda:99"}, ("cuda:99", "PyTorch", "CUDA")),
+        ({"device": "cpu", "precision": "fp16"}, ("fp16", "CUDA", "cpu")),
+        ({"precision": "fp8"}, ("precision", "auto", "no", "bf16", "fp16")),
+        ({"accumulate": 0}, ("accumulate", 0)),
+        ({"timeout": 0}, ("timeout", 0)),
     ],
 )
-def test_engines_that_there_are_not(given: dict[str, Any], piece: str) -> None:
-    with pytest.raises(ParameterError, match=piece):
+def test_engines_that_there_are_not(given: dict[str, Any], piece: object) -> None:
+    with raises(ParameterError, piece):
         Engine(**given)

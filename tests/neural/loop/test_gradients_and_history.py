@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from kit.errors import raises
 
 from sylvan.errors import DataError, ParameterError
 from sylvan.neural import History, RefreshSchedule, clip_gradients, draw_convergence
@@ -43,7 +44,7 @@ def test_the_schedule() -> None:
     schedule = RefreshSchedule(every=50)
     due = [step for step in range(400) if schedule.due(step)]
     assert due == [*range(0, 200, 10), 200, 250, 300, 350]
-    with pytest.raises(ParameterError, match="'every' parameter of RefreshSchedule"):
+    with raises(ParameterError, "every", "RefreshSchedule"):
         RefreshSchedule(every=0)
 
 
@@ -65,8 +66,8 @@ def test_the_picture_is_the_same_every_time(history: History, tmp_path: Path) ->
 
 
 def test_no_picture(history: History, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(DataError, match="nothing to draw"):
+    with raises(DataError, "draw"):
         draw_convergence(History("perplexity", False), [tmp_path / "a.png"])
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(DataError, match="needs matplotlib"):
+    with raises(DataError, "matplotlib"):
         draw_convergence(history, [tmp_path / "a.png"])

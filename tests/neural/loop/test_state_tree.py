@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from kit.errors import raises
 
 from sylvan import store
 from sylvan.errors import ModelError, ParameterError
@@ -82,7 +83,7 @@ def test_optimizers(optimizer: Any, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("value", [object(), {1.5: 2}, torch.eye(2).to_sparse(), 1j, torch.zeros(1) * 1j])
 def test_what_it_cannot_hold_is_refused(value: Any, tmp_path: Path) -> None:
-    with pytest.raises(ParameterError, match=r"at \['x'\]"):
+    with raises(ParameterError, "'x'"):
         save_tree(tmp_path / "t", {"x": value}, kind="test")
     assert not (tmp_path / "t").exists()
 
@@ -96,5 +97,5 @@ def test_another_kind_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("tree", [{"$tensor": ["a7", "float32"]}, {"$tensor": 3}, {"$float": "x"}, {"$what": 1}])
 def test_a_tree_that_means_nothing_is_refused(tree: Any, tmp_path: Path) -> None:
     store.save(tmp_path / "t", store.State("test", 1, meta={"tree": tree}))
-    with pytest.raises(ModelError, match="damaged"):
+    with raises(ModelError, "damaged"):
         load_tree(tmp_path / "t", kind="test")

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 from jobs import BATCH, PER_EPOCH, N, Points, last_bits, weights
+from kit.errors import raises
 
 from sylvan.errors import DataError, ModelError, ParameterError
 from sylvan.neural import train
@@ -207,9 +208,9 @@ def test_another_training_is_refused(tmp_path: Path) -> None:
     train(Points(), epochs=1, folder=tmp_path / "run")
     other: Any = Points()
     other.settings = lambda: {"points": 5}
-    with pytest.raises(ModelError, match=r"another training: the setting 'points' was 120 and is 5"):
+    with raises(ModelError, "points", 120, 5):
         train(other, epochs=2, folder=tmp_path / "run", resume=True)
-    with pytest.raises(ModelError, match=r"'seed' was 0 and is 3"):
+    with raises(ModelError, "seed", 0, 3):
         train(Points(), epochs=2, folder=tmp_path / "run", resume=True, seed=3)
 
 
@@ -217,29 +218,29 @@ def test_a_damaged_checkpoint_is_refused(tmp_path: Path) -> None:
     train(Points(), epochs=1, folder=tmp_path / "run")
     some = max((tmp_path / "run" / "checkpoint").glob("*.npy"), key=lambda path: path.stat().st_size)
     some.write_bytes(some.read_bytes()[:-1] + b"\x7f")
-    with pytest.raises(ModelError, match="checksum"):
+    with raises(ModelError, "checksum"):
         train(Points(), epochs=2, folder=tmp_path / "run", resume=True)
 
 
 @pytest.mark.parametrize(
     ("given", "piece"),
     [
-        ({"epochs": 0}, "'epochs' parameter of train must be an int in .1, inf"),
-        ({"epochs": 1, "patience": 0}, "'patience'"),
-        ({"epochs": 1, "time_limit": 0}, "'time_limit'"),
-        ({"epochs": 1, "clip_norm": -1.0}, "'clip_norm'"),
-        ({"epochs": 1, "seed": -1}, "'seed'"),
+        ({"epochs": 0}, ("epochs", "[1, inf)")),
+        ({"epochs": 1, "patience": 0}, ("patience", 0)),
+        ({"epochs": 1, "time_limit": 0}, ("time_limit", 0)),
+        ({"epochs": 1, "clip_norm": -1.0}, ("clip_norm", "-1.0")),
+        ({"epochs": 1, "seed": -1}, ("seed", -1)),
     ],
 )
-def test_wrong_parameters(given: dict[str, Any], piece: str) -> None:
-    with pytest.raises(ParameterError, match=piece):
+def test_wrong_parameters(given: dict[str, Any], piece: object) -> None:
+    with raises(ParameterError, piece):
         train(Points(), **given)
 
 
 def test_nothing_to_train_on() -> None:
     job: Any = Points()
     job.steps_per_epoch = lambda: 0
-    with pytest.raises(DataError, match="not even one batch"):
+    with raises(DataError, "batch"):
         train(job, epochs=1)
 
 

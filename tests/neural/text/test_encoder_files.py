@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from kit.errors import raises
 from neural.text.tiny_bert import WORDS, change, minilm, quietly, save_tokenizer, tiny_bert
 
 from sylvan.errors import ModelError, ParameterError
@@ -155,12 +156,12 @@ def test_kinds(
     encoder.save_pretrained(tmp_path / "saved")
     np.testing.assert_array_equal(embed(open_encoder(tmp_path / "saved"), TEXTS), together)
     if most is not None:
-        with pytest.raises(ParameterError, match=rf"{most}\], where its positions end. Got {most + 1} instead"):
+        with raises(ParameterError, most, most + 1):
             TransformerEncoder(folder, max_length=most + 1).load()
     if pooler:
         assert TransformerEncoder(folder, max_length=20, pooling="pooler").dim_out == 16
     else:
-        with pytest.raises(ParameterError, match="can't be 'pooler' for the network"):
+        with raises(ParameterError, "pooler"):
             TransformerEncoder(folder, max_length=20, pooling="pooler").load()
 
 
@@ -168,10 +169,10 @@ def test_networks_that_cannot(tmp_path: Path) -> None:
     sizes = {"layers": 1, "ffn_dim": 8, "attention_heads": 1}
     small = {f"{side}_{name}": n for side in ("encoder", "decoder") for name, n in sizes.items()}
     bart = make(tmp_path / "bart", "Bart", {"d_model": 8, **small}, tokenizer=FAST)
-    with pytest.raises(ModelError, match=r"encoder with a decoder \(bart\).*Those that can: t5"):
+    with raises(ModelError, "t5", "bart"):
         open_encoder(bart)
     albert = make(tmp_path / "albert", "Albert", {**SMALL, "embedding_size": 8}, tokenizer=FAST)
-    with pytest.raises(ParameterError, match=r"'gradient_checkpointing' parameter .* must be False .*AlbertModel"):
+    with raises(ParameterError, "gradient_checkpointing", "False", "AlbertModel"):
         open_encoder(albert, gradient_checkpointing=True)
 
 
@@ -203,7 +204,7 @@ def test_weights_in_several_files(folder: Path, whole: str) -> None:
     (folder / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": where}), "utf-8")
     np.testing.assert_array_equal(embed(TransformerEncoder(folder, max_length=20), TEXTS), expected)
     (folder / "part1.safetensors").unlink()
-    with pytest.raises(ModelError, match=r"incomplete: part1.safetensors of model.safetensors.index.json is missing"):
+    with raises(ModelError, "part1.safetensors", "model.safetensors.index.json"):
         open_encoder(folder)
 
 
@@ -217,7 +218,7 @@ def test_pickled_weights_are_refused(name: str, folder: Path, tmp_path: Path) ->
 
     (folder / "model.safetensors").unlink()
     torch.save({"a": Trap()}, folder / name, pickle_module=pickle)
-    with pytest.raises(ModelError, match=rf"weights are pickled \({name}\), and Sylvan reads model.safetensors alone"):
+    with raises(ModelError, name, "model.safetensors"):
         open_encoder(folder, max_length=20)
     assert not (tmp_path / "sprung").exists()
 
@@ -232,7 +233,7 @@ def test_pickled_weights_of_a_layer_are_refused(whole: str, tmp_path: Path) -> N
     layer = tmp_path / "theirs" / "2_Dense"
     torch.save(steps[2].state_dict(), layer / "pytorch_model.bin")
     (layer / "model.safetensors").unlink()
-    with pytest.raises(ModelError, match=r"model.safetensors' is missing"):
+    with raises(ModelError, "model.safetensors", "missing"):
         open_encoder(tmp_path / "theirs")
 
 
@@ -241,10 +242,10 @@ def test_pickled_weights_of_a_layer_are_refused(whole: str, tmp_path: Path) -> N
     [
         ({"config_kwargs": {"num_hidden_layers": 10**9}, "model_kwargs": {"attn_implementation": "no/such"}}, ""),
         ({"tokenizer_name_or_path": "../elsewhere", "model_args": {"trust_remote_code": True}}, ""),
-        ({"module_output_name": "sentence_embedding"}, "Sylvan pools the vectors of a text's tokens"),
-        ({"modality_config": {"text": {"method": "save_pretrained"}}}, "is asked for {'method': 'save_pretrained'}"),
-        ({"modality_config": []}, "The settings in .* can't be loaded"),
-        ({"model_kwargs": 3}, "The settings in .* can't be loaded"),
+        ({"module_output_name": "sentence_embedding"}, "pools"),
+        ({"modality_config": {"text": {"method": "save_pretrained"}}}, "{'method': 'save_pretrained'}"),
+        ({"modality_config": []}, "settings"),
+        ({"model_kwargs": 3}, "settings"),
     ],
 )
 def test_settings_of_sentence_transformers_reach_no_constructor(
@@ -255,7 +256,7 @@ def test_settings_of_sentence_transformers_reach_no_constructor(
     open_encoder(folder, max_length=16).save_pretrained(folder)
     change(folder / "sentence_bert_config.json", **settings)
     if sentence:
-        with pytest.raises(ModelError, match=sentence):
+        with raises(ModelError, sentence):
             open_encoder(folder)
     else:
         np.testing.assert_array_equal(embed(open_encoder(folder), TEXTS), expected)
@@ -277,7 +278,7 @@ def test_no_class_is_imported_by_its_name_in_a_file(kind: str, folder: Path, tmp
 def test_activations_that_are_none(activation: Any, folder: Path) -> None:
     open_encoder(folder, max_length=16, pooling="pooler").save_pretrained(folder)
     change(folder / "2_Dense" / "config.json", activation_function=activation)
-    with pytest.raises(ModelError, match="describes a layer that Sylvan doesn't know"):
+    with raises(ModelError, "describes"):
         open_encoder(folder)
 
 
@@ -303,14 +304,14 @@ def test_lower_case_that_a_folder_asks_for(folder: Path) -> None:
 
 def test_quantised_weights_are_refused(folder: Path) -> None:
     change(folder / "config.json", quantization_config={"quant_method": "fp8"})
-    with pytest.raises(ModelError, match=r"are quantised .* Take the model that they were made of\.$"):
+    with raises(ModelError, "quantised"):
         open_encoder(folder, max_length=20)
 
 
 def test_code_that_comes_with_a_model_is_not_run(folder: Path, tmp_path: Path) -> None:
     (folder / "own.py").write_text(f"import os\nos.mkdir({str(tmp_path / 'sprung')!r})\n", "utf-8")
     change(folder / "config.json", model_type="own", auto_map={"AutoConfig": "own.C", "AutoModel": "own.M"})
-    with pytest.raises(ModelError, match="needs code that comes with the model, which Sylvan doesn't run"):
+    with raises(ModelError, "code"):
         open_encoder(folder, max_length=20)
     assert not (tmp_path / "sprung").exists()
 
@@ -365,31 +366,28 @@ def no_padding(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("spoil", "sentence"),
     [
-        (remove("config.json"), "is not the folder of an encoder: config.json is missing.$"),
-        (lambda f: (f / "config.json").rename(f / "adapter_config.json"), "config.json is missing. It holds only what"),
-        (write("adapter_config.json", "{}"), r"has an adapter beside it \(adapter_config.json\).*merge it "),
-        (remove("model.safetensors"), r"incomplete: its weights \(model.safetensors\) are missing"),
-        (remove("tokenizer.json", "vocab.txt"), "incomplete: its tokenizer .* is missing"),
-        (write("config.json", "{"), "config.json' is damaged: it is no JSON"),
-        (write("config.json", "[]"), "it must hold an object, but holds a list"),
-        (write("config.json", '{"model_type": "unheard-of"}'), "The configuration in .* can't be loaded: .*unheard-of"),
-        (write("tokenizer.json", "{}"), "The tokenizer in .* can't be loaded"),
-        (write("model.safetensors", "nonsense"), "The network in .* can't be loaded"),
-        (cut, "The network in .* can't be loaded"),
-        (with_weight(None), "no weights for 1 of the network's parameters, 'encoder.layer.0.output.dense.weight'"),
-        (with_weight(float("nan")), "damaged: vectors are not finite"),
-        (larger_tokenizer, r"don't belong together: the tokenizer has ids up to \d+, the network's table has \d+ rows"),
-        (no_padding, "neither a token for padding nor one for the end of a text"),
-        (lambda f: change(f / "config.json", hidden_size=30), r"not those of its config.json: .* has the shape \(.*32"),
-        (
-            lambda f: change(f / "config.json", max_position_embeddings=50),
-            r"shape \(160, 32\), where config.json asks for \(50",
-        ),
+        (remove("config.json"), ("config.json", "missing")),
+        (lambda f: (f / "config.json").rename(f / "adapter_config.json"), ("config.json", "missing")),
+        (write("adapter_config.json", "{}"), ("adapter_config.json", "adapter")),
+        (remove("model.safetensors"), ("model.safetensors", "incomplete")),
+        (remove("tokenizer.json", "vocab.txt"), "tokenizer"),
+        (write("config.json", "{"), ("config.json", "JSON")),
+        (write("config.json", "[]"), "list"),
+        (write("config.json", '{"model_type": "unheard-of"}'), "configuration"),
+        (write("tokenizer.json", "{}"), "tokenizer"),
+        (write("model.safetensors", "nonsense"), "loaded"),
+        (cut, "loaded"),
+        (with_weight(None), (1, "encoder.layer.0.output.dense.weight")),
+        (with_weight(float("nan")), "vectors"),
+        (larger_tokenizer, "belong"),
+        (no_padding, "padding"),
+        (lambda f: change(f / "config.json", hidden_size=30), ("config.json", "shape")),
+        (lambda f: change(f / "config.json", max_position_embeddings=50), ("(160, 32)", "config.json")),
     ],
 )
-def test_spoiled_folders(spoil: Callable[[Path], Any], sentence: str, folder: Path) -> None:
+def test_spoiled_folders(spoil: Callable[[Path], Any], sentence: object, folder: Path) -> None:
     spoil(folder)
-    with pytest.raises(ModelError, match=sentence) as raised:
+    with raises(ModelError, sentence) as raised:
         open_encoder(folder, max_length=20)
     assert str(raised.value).endswith(".") and "\n" not in str(raised.value)
 
@@ -397,29 +395,26 @@ def test_spoiled_folders(spoil: Callable[[Path], Any], sentence: str, folder: Pa
 @pytest.mark.parametrize(
     ("modules", "sentence"),
     [
-        ([], "names no Pooling"),
-        ({}, "must hold a list, but holds a dict"),
-        ([3], "entry 0 must be an object with a type and a path"),
-        ([("models.Transformer", ""), ("models.LSTM", "")], "the step 'models.LSTM' at place 1"),
-        ([("models.Pooling", "1")], "the step 'models.Pooling' at place 0, where Sylvan knows none"),
-        ([("models.Transformer", "../elsewhere")], "names the path '../elsewhere', which leads elsewhere"),
-        ([("models.Transformer", ""), ("models.Pooling", "none")], r"none/config.json' can't be read"),
-        ([("models.Transformer", ""), ("models.Pooling", "odd")], r"odd' can't be loaded: Invalid pooling .*'median'"),
-        ([("models.Transformer", ""), ("models.Pooling", "lists")], r"Invalid pooling mode: \['mean'\]"),
-        ([("models.Transformer", ""), ("models.Pooling", "prompt")], r"pools without the prompt's tokens"),
-        ([("models.Transformer", ""), ("models.Pooling", "1"), ("models.Dense", "flat")], "layer that Sylvan doesn't"),
-        ([("models.Transformer", ""), ("models.Pooling", "1"), ("models.Dense", "2")], "model.safetensors' is missing"),
-        (
-            [("models.Transformer", ""), ("models.Pooling", "1"), ("models.Dense", "huge")],
-            "model.safetensors' is missing",
-        ),
+        ([], ("names", "Pooling")),
+        ({}, "dict"),
+        ([3], "entry 0"),
+        ([("models.Transformer", ""), ("models.LSTM", "")], ("models.LSTM", "place 1")),
+        ([("models.Pooling", "1")], ("models.Pooling", "place 0")),
+        ([("models.Transformer", "../elsewhere")], ("../elsewhere", "leads")),
+        ([("models.Transformer", ""), ("models.Pooling", "none")], ("none/config.json", "read")),
+        ([("models.Transformer", ""), ("models.Pooling", "odd")], ("odd", "median")),
+        ([("models.Transformer", ""), ("models.Pooling", "lists")], "mean"),
+        ([("models.Transformer", ""), ("models.Pooling", "prompt")], "pools"),
+        ([("models.Transformer", ""), ("models.Pooling", "1"), ("models.Dense", "flat")], "layer"),
+        ([("models.Transformer", ""), ("models.Pooling", "1"), ("models.Dense", "2")], "model.safetensors"),
+        ([("models.Transformer", ""), ("models.Pooling", "1"), ("models.Dense", "huge")], "model.safetensors"),
         (
             [("models.Transformer", ""), ("models.Pooling", "1"), ("models.Normalize", ""), ("models.Dense", "2")],
-            "the step 'models.Dense' at place 3, where Sylvan knows none",
+            ("models.Dense", "place 3"),
         ),
     ],
 )
-def test_spoiled_modules(modules: Any, sentence: str, folder: Path) -> None:
+def test_spoiled_modules(modules: Any, sentence: object, folder: Path) -> None:
     if isinstance(modules, list):
         modules = [step if isinstance(step, int) else {"type": step[0], "path": step[1]} for step in modules]
     write("modules.json", json.dumps(modules))(folder)
@@ -433,31 +428,31 @@ def test_spoiled_modules(modules: Any, sentence: str, folder: Path) -> None:
     write("flat/config.json", json.dumps({"in_features": 0, "out_features": 4}))(folder)
     write("2/config.json", json.dumps({"in_features": 32, "out_features": 4}))(folder)
     write("huge/config.json", json.dumps({"in_features": 2**20, "out_features": 2**20}))(folder)
-    with pytest.raises(ModelError, match=sentence):
+    with raises(ModelError, sentence):
         open_encoder(folder)
 
 
 def test_a_folder_that_says_no_step(folder: Path) -> None:
-    with pytest.raises(ModelError, match=r"is not the folder of a SentenceEncoder: modules.json is missing"):
+    with raises(ModelError, "SentenceEncoder", "modules.json"):
         SentenceEncoder(folder).load()
 
 
 @pytest.mark.parametrize(
     ("change_config", "sentence"),
     [
-        ({"dim": 7}, "its settings ask for features of the shape"),
-        ({"n_buckets": 2**31 - 1}, "its settings ask for features of the shape"),
-        ({"dim": "wide"}, "'dim' parameter of BagTextEncoder must be an int"),
-        ({"surprise": 1}, "unexpected keyword argument 'surprise'"),
-        ({"format": 3}, "no BagTextEncoder that this release of Sylvan reads"),
-        ({"hidden": 8}, "Missing key"),
-        ({"hidden": 8, "dim": 2**33}, "Missing key"),  # said before a layer of that size is made
+        ({"dim": 7}, "settings"),
+        ({"n_buckets": 2**31 - 1}, "settings"),
+        ({"dim": "wide"}, ("dim", "BagTextEncoder")),
+        ({"surprise": 1}, "surprise"),
+        ({"format": 3}, ("BagTextEncoder", "release")),
+        ({"hidden": 8}, "state_dict"),
+        ({"hidden": 8, "dim": 2**33}, "state_dict"),  # said before a layer of that size is made
     ],
 )
-def test_spoiled_bags(change_config: dict[str, Any], sentence: str, tmp_path: Path) -> None:
+def test_spoiled_bags(change_config: dict[str, Any], sentence: object, tmp_path: Path) -> None:
     BagTextEncoder(dim=8, n_buckets=50).save_pretrained(tmp_path)
     change(tmp_path / "config.json", **change_config)
-    with pytest.raises(ModelError, match=sentence):
+    with raises(ModelError, sentence):
         open_encoder(tmp_path)
 
 
@@ -475,7 +470,7 @@ def test_bags_over_a_vectorizer_are_saved_with_it(tmp_path: Path) -> None:
 def test_default_prompts_that_are_none(name: Any, folder: Path) -> None:
     open_encoder(folder, max_length=16).save_pretrained(folder)
     change(folder / "config_sentence_transformers.json", prompts={"query": "find "}, default_prompt_name=name)
-    with pytest.raises(ModelError, match=r"its default prompt .* is not among its prompts"):
+    with raises(ModelError, "default"):
         open_encoder(folder)
 
 
@@ -485,17 +480,17 @@ def test_default_prompts_that_are_none(name: Any, folder: Path) -> None:
 def test_places_that_are_none(tmp_path: Path, whole: str) -> None:
     (tmp_path / "file").write_text("")
     for source, sentence in (
-        (tmp_path / "absent", "There is no folder '.*absent'.$"),
-        (tmp_path / "file", "is a folder with several files, but .* is a file"),
-        ("../some/folder", "There is no folder '../some/folder'"),
-        ("", "There is no folder ''"),
+        (tmp_path / "absent", ("folder", "absent")),
+        (tmp_path / "file", "files"),
+        ("../some/folder", ("../some/folder", "folder")),
+        ("", "''"),
     ):
-        with pytest.raises(ModelError, match=sentence):
+        with raises(ModelError, sentence):
             open_encoder(source)
     encoder = BagTextEncoder(dim=2, n_buckets=5)
-    with pytest.raises(ModelError, match=r"could not be saved to .*file'"):
+    with raises(ModelError, "file", "saved"):
         encoder.save_pretrained(tmp_path / "file")
-    with pytest.raises(ModelError, match=r"could not be saved to .*'"):
+    with raises(ModelError, "saved"):
         open_encoder(whole, max_length=20).save_pretrained(tmp_path / "file" / "below")
     assert sorted(os.listdir(tmp_path)) == ["file"]
 
@@ -506,11 +501,11 @@ def test_a_name_without_a_network(monkeypatch: pytest.MonkeyPatch) -> None:
     pauses: list[float] = []
     monkeypatch.setattr(time, "sleep", pauses.append)
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
-    with pytest.raises(ModelError, match=r"no folder 'someone/.*\(HF_HUB_OFFLINE is set\). Give the path"):
+    with raises(ModelError, "someone/", "HF_HUB_OFFLINE"):
         open_encoder("someone/no-such-model")
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", False)
     monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", "http://127.0.0.1:9")  # where nobody listens
-    with pytest.raises(ModelError, match=r"hub can't be asked for a model of that name .*refused"):
+    with raises(ModelError, "refused"):
         open_encoder("someone/no-such-model")
     assert sum(pauses) < 10, "it asks again and again"
 
@@ -528,7 +523,7 @@ def test_a_name_that_was_downloaded_before(whole: str, tmp_path: Path, monkeypat
     assert "someone/tiny" in repr(encoder)
     (place / "snapshots" / ("0" * 40) / "tokenizer.json").unlink()
     (place / "snapshots" / ("0" * 40) / "vocab.txt").unlink()
-    with pytest.raises(ModelError, match="hub can't be asked"):  # what is there is not enough
+    with raises(ModelError, "asked"):  # what is there is not enough
         open_encoder("someone/tiny", max_length=20)
 
 
@@ -557,21 +552,21 @@ def test_a_name_that_has_to_be_downloaded(whole: str, tmp_path: Path, monkeypatc
     monkeypatch.setattr(encoder_files, "unreachable", lambda library: "")
     assert open_encoder("someone/new", max_length=20).dim_out == 32
     assert len(asked) == 4 and "*.bin" not in asked[1]  # once by open_encoder, once by the encoder itself
-    with pytest.raises(ModelError, match=r"its weights \(model.safetensors\) are missing; Sylvan reads no others"):
+    with raises(ModelError, "model.safetensors", "reads"):
         open_encoder("someone/old", max_length=20)
     assert not any("bin" in pattern for patterns in asked for pattern in patterns or [])
-    with pytest.raises(ModelError, match=r"no folder 'someone/unknown', and the .* hub has no public model"):
+    with raises(ModelError, "someone/unknown", "public"):
         open_encoder("someone/unknown")
-    with pytest.raises(ModelError, match=r"hub can't be asked for a model of that name \(timed out\)"):
+    with raises(ModelError, "asked"):
         open_encoder("someone/slow")
 
 
 def test_missing_packages(monkeypatch: pytest.MonkeyPatch, whole: str) -> None:
     monkeypatch.setitem(sys.modules, "transformers", None)
-    with pytest.raises(ImportError, match=r'need transformers. Install it with: pip install "sylvan\[transformers\]"'):
+    with raises(ImportError, "sylvan[transformers]"):
         open_encoder(whole)
     monkeypatch.undo()
     monkeypatch.setitem(sys.modules, "peft", None)
-    with pytest.raises(ImportError, match=r'need peft. Install it with: pip install "sylvan\[lora\]"'):
+    with raises(ImportError, "sylvan[lora]"):
         open_encoder(whole, max_length=20, lora_rank=2)
     assert WORDS and hugging_face.need("json") is json

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import torch
 from child_processes import exit_code, forked
+from kit.errors import raises
 from neural.text.tiny_bert import change, quietly, save_tokenizer, tiny_bert
 
 from sylvan.errors import ModelError
@@ -61,16 +62,16 @@ def test_a_network_too_large_for_the_memory_is_refused_by_the_shapes_of_its_weig
 
 
 SIZES: list[tuple[dict[str, Any], str]] = [
-    ({"vocab_size": 2**50}, r"'embeddings.word_embeddings.weight' has the shape .* asks for \(1125899906842624, 32"),
-    ({"num_hidden_layers": 3}, r"no weights for 16 of the network's parameters, 'encoder.layer.2"),
-    ({"num_hidden_layers": 1}, r"asks for 1 of the layers 'encoder.layer', where .*'(bert.)?encoder.layer.1"),
-    ({"hidden_size": 2**20}, r"has the shape \(\d+, 32\), where config.json asks for \(\d+, 1048576\)"),
-    ({"intermediate_size": 2**40}, r"'encoder.layer.0.intermediate.dense.weight' has the shape \(64, 32\)"),
-    ({"max_position_embeddings": 2**40}, r"'embeddings.position_embeddings.weight' has the shape \(160, 32\)"),
-    ({"num_hidden_layers": 10**6}, r"'num_hidden_layers' must be in \[0, 256\] where .* Got 1000000 instead"),
-    ({"num_hidden_layers": 250}, r"asks for a network of more than \d+ parameters, where the files hold \d+ tensors"),
-    ({"num_hidden_layers": 0}, r"asks for 0 of the layers 'encoder.layer', where .*'(bert.)?encoder.layer.0"),
-    ({"num_hidden_layers": -1}, r"'num_hidden_layers' must be in \[0, 256\] where .* Got -1 instead"),
+    ({"vocab_size": 2**50}, ("embeddings.word_embeddings.weight", "(1125899906842624, 32)")),
+    ({"num_hidden_layers": 3}, ("parameters", 16)),
+    ({"num_hidden_layers": 1}, (1, "encoder.layer")),
+    ({"hidden_size": 2**20}, ("(93, 32)", "config.json", "(93, 1048576)")),
+    ({"intermediate_size": 2**40}, ("encoder.layer.0.intermediate.dense.weight", "(64, 32)")),
+    ({"max_position_embeddings": 2**40}, ("embeddings.position_embeddings.weight", "(160, 32)")),
+    ({"num_hidden_layers": 10**6}, ("num_hidden_layers", "[0, 256]", 1000000)),
+    ({"num_hidden_layers": 250}, ("tensors", "asks")),
+    ({"num_hidden_layers": 0}, (0, "encoder.layer")),
+    ({"num_hidden_layers": -1}, ("num_hidden_layers", "[0, 256]", -1)),
 ]
 
 
@@ -81,7 +82,7 @@ def test_sizes_that_are_not_those_of_the_weights(how: str, saved: dict[str, Path
     for config, sentence in SIZES if how == "whole" else SIZES[:3]:
         (folder / "config.json").write_bytes(settings)
         change(folder / "config.json", **config)
-        with pytest.raises(ModelError, match=sentence) as raised:
+        with raises(ModelError, sentence) as raised:
             open_encoder(folder, max_length=20)
         assert str(raised.value).endswith(".") and str(folder) in str(raised.value)
 
@@ -124,11 +125,11 @@ def test_a_huge_table_that_no_file_has(tmp_path: Path) -> None:
     weights["elsewhere"] = weights.pop("shared.weight")
     save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
     change(folder / "config.json", vocab_size=2**40)
-    with pytest.raises(ModelError, match=r"hold no weights for .* of the shape \(1099511627776, 16\) among them"):
+    with raises(ModelError, "(1099511627776, 16)"):
         open_encoder(folder, max_length=20)
 
 
 def test_a_file_of_weights_that_ends_within_its_header(folder: Path) -> None:
     (folder / "model.safetensors").write_bytes((2**60).to_bytes(8, "little") + b"{}")
-    with pytest.raises(ModelError, match=r"can't be loaded: model.safetensors is damaged: it ends within its"):
+    with raises(ModelError, "model.safetensors", "loaded"):
         open_encoder(folder, max_length=20)

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 from child_processes import environment, python
+from kit.errors import raises
 from neural.text.tiny_bert import minilm, tiny_bert
 
 from sylvan.errors import DataError, ParameterError
@@ -126,16 +127,16 @@ def test_bags_over_a_vectorizer() -> None:
     rows, matrix = encoder.tokenize(TEXTS), vectorizer.transform(TEXTS)
     assert rows.ids.tolist() == matrix.indices.tolist() and rows.offsets.tolist() == matrix.indptr.tolist()
     assert encoder.tables()[0].shape == (vectorizer.n_terms_, 4)
-    with pytest.raises(ParameterError, match="must be a fitted TfidfVectorizer"):
+    with raises(ParameterError, "TfidfVectorizer", "fitted"):
         BagTextEncoder(vectorizer=TfidfVectorizer()).load()
 
 
 @pytest.mark.parametrize("kind", ["bag", "bert"])
 def test_texts_that_are_none(kind: str, folder: str) -> None:
     encoder = open_encoder("bag" if kind == "bag" else folder)
-    with pytest.raises(DataError, match="single str"):
+    with raises(DataError, "str", "single"):
         encoder.tokenize("one text")
-    with pytest.raises(DataError, match="Document 1 of texts must be a str, but is of type NoneType"):
+    with raises(DataError, 1, "NoneType"):
         encoder.tokenize(["a", None])  # type: ignore[list-item]
     assert embed(encoder, []).shape == (0, encoder.dim_out)
     half = embed(encoder, ["whale \ud83d", "whale \N{REPLACEMENT CHARACTER}"])
@@ -151,16 +152,16 @@ def test_rows() -> None:
     assert ids.tolist() == [[1, 2], [9, 9], [3, 9]] and mask.tolist() == [[1, 1], [0, 0], [1, 0]]
     with_values = TokenRows(rows.ids, rows.offsets, np.ones(3, dtype=np.float32))
     assert with_values.take([2]).values is not None and with_values.nbytes == rows.nbytes + 12
-    with pytest.raises(DataError, match="can't be joined"):
+    with raises(DataError, "joined"):
         TokenRows.join([rows, with_values])
     for offsets in ([0, 2], [1, 3], [0, 2, 1, 3], [[0, 3]]):
-        with pytest.raises(DataError, match="offsets that rise from 0"):
+        with raises(DataError, "offsets", 0):
             TokenRows(rows.ids, np.array(offsets))
 
 
 def test_rows_without_tokens_are_refused(folder: str) -> None:
     encoder = open_encoder(folder, max_length=20)
-    with pytest.raises(DataError, match="must have a token"):
+    with raises(DataError, "token"):
         encoder.collate(TokenRows.from_lists([[1], []]))
 
 
@@ -229,7 +230,7 @@ def test_lora_changes_little_and_is_saved_as_a_whole(folder: str, tmp_path: Path
     assert abs(embed(encoder, TEXTS) - folded).max() > 1e-3, "it learns on"
     same = open_encoder(folder, max_length=20, lora_rank=2)
     assert same.identity() == open_encoder(folder, max_length=20, lora_rank=2).identity() != encoder.identity()
-    with pytest.raises(ParameterError, match="'lora_rank' parameter of TransformerEncoder must be None"):
+    with raises(ParameterError, "lora_rank", "TransformerEncoder", "None"):
         TransformerEncoder(folder, lora_rank=2, frozen=True, max_length=20).load()
 
 
@@ -249,7 +250,7 @@ def test_copies_and_identities(kind: str, folder: str, tmp_path: Path) -> None:
     assert copied.identity() != encoder.identity()
     np.testing.assert_array_equal(embed(encoder, TEXTS), embed(made(), TEXTS))
     assert made(19).identity() != encoder.identity()
-    with pytest.raises(ParameterError, match="can't be changed any more"):
+    with raises(ParameterError, "changed"):
         encoder.set_params(max_length=10)
     copied.save_pretrained(tmp_path / "saved")
     again = open_encoder(tmp_path / "saved")
@@ -271,18 +272,18 @@ def test_what_opens_what(folder: str, tmp_path: Path) -> None:
     bag.save_pretrained(tmp_path / "bag")
     assert open_encoder(tmp_path / "bag", frozen=True).tables() == []
     wrong: list[tuple[Any, dict[str, Any], str]] = [
-        (3, {}, "An encoder must be 'bag', the path of a folder"),
-        (bag, {"max_length": 3}, "has its own parameters"),
-        (bag, {"frozen": True}, "has its own parameters"),
-        ("bag", {"pooling": "cls"}, "takes no pooling"),
-        ("bag", {"max_length": 0}, "'max_length' parameter of BagTextEncoder"),
-        (folder, {"pooling": "sum"}, "'pooling' parameter of TransformerEncoder must be one of 'mean', 'cls'"),
-        (folder, {"lora_rank": 0}, "'lora_rank' parameter"),
-        (folder, {"max_length": 161}, r"be an int in \[3, 160\], where its positions end. Got 161 instead"),
-        (folder, {"max_length": 2}, r"an int in \[3, 160\]"),
+        (3, {}, ("bag", 3)),
+        (bag, {"max_length": 3}, "parameters"),
+        (bag, {"frozen": True}, "parameters"),
+        ("bag", {"pooling": "cls"}, ("pooling", "takes")),
+        ("bag", {"max_length": 0}, ("max_length", "BagTextEncoder")),
+        (folder, {"pooling": "sum"}, ("pooling", "TransformerEncoder", "mean", "cls")),
+        (folder, {"lora_rank": 0}, ("lora_rank", 0)),
+        (folder, {"max_length": 161}, ("[3, 160]", 161)),
+        (folder, {"max_length": 2}, ("[3, 160]", 2)),
     ]
     for source, options, sentence in wrong:
-        with pytest.raises(ParameterError, match=sentence):
+        with raises(ParameterError, sentence):
             open_encoder(source, **options)
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from kit.errors import raises
 from torch import Tensor
 
 from sylvan.errors import DataError, ParameterError
@@ -212,16 +213,16 @@ def test_the_seed_decides_the_candidates() -> None:
 
 def test_errors_are_sentences() -> None:
     for word, value, words in (
-        ("n_subsets", 0, r"must be an int in \[1, inf\)"),
-        ("n_candidates", 0, r"must be an int in \[1, inf\)"),
-        ("dim", 0, r"must be an int in \[1, inf\)"),
-        ("split", "depth", "must be one of 'mass', 'count'"),
-        ("learning", "none", "must be one of 'path', 'own'"),
-        ("beam", 0, r"must be an int in \[1, inf\)"),
+        ("n_subsets", 0, "[1, inf)"),
+        ("n_candidates", 0, "[1, inf)"),
+        ("dim", 0, "[1, inf)"),
+        ("split", "depth", ("mass", "count")),
+        ("learning", "none", ("path", "own")),
+        ("beam", 0, "[1, inf)"),
     ):
-        with pytest.raises(ParameterError, match=rf"The '{word}' parameter of FrequencySubsets {words}"):
+        with raises(ParameterError, word, "FrequencySubsets", value, words):
             FrequencySubsets(COUNTS, **{"n_subsets": 2, "n_candidates": 2, "dim": 2, word: value})
-    with pytest.raises(ParameterError, match=r"'n_subsets' parameter of FrequencySubsets must be an int in \[1, 12\]"):
+    with raises(ParameterError, "n_subsets", "FrequencySubsets", "[1, 12]"):
         FrequencySubsets(COUNTS, 13, 2, DIM)
-    with pytest.raises(DataError, match="The 'counts' of FrequencySubsets"):
+    with raises(DataError, "counts", "FrequencySubsets"):
         FrequencySubsets([1, -1], 1, 1, DIM)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import pytest
 import torch
 import torch.nn.functional as F
+from kit.errors import raises
 from reference.softmax_reference import others_alone
 from sampling.scripted import Given, Scripted
 from torch import Tensor, nn
@@ -61,7 +62,7 @@ def test_corrected_with_draws_from_the_softmax_is_the_full_loss(kind: str) -> No
     queries, table, _, _ = problem()
     sampler = Softmax(CLASSES, DIM)
     loss = SampledSoftmaxLoss(sampler, CLASSES, correction="others", reduction="none")
-    with pytest.raises(NotFittedError, match="refresh"):
+    with raises(NotFittedError, "refresh"):
         loss(queries, table, TARGETS[kind])
     sampler.refresh(table)
     torch.manual_seed(0)
@@ -110,7 +111,7 @@ def test_compiles(backend: str) -> None:
 
 
 def test_reads_as_it_was_written_and_refuses_a_rule_that_has_no_place() -> None:
-    with pytest.raises(ParameterError, match=r"for correction='drawn' alone: .* are kept. Got accidental='keep'"):
+    with raises(ParameterError, "correction='drawn'", "accidental='keep'"):
         SampledSoftmaxLoss(Given(torch.full((12,), 1 / 12)), 5, accidental="keep")
     loss = SampledSoftmaxLoss(Given(torch.full((4,), 0.25)), 2, shared=True)
     assert "n_samples=2, shared=True" in repr(loss)

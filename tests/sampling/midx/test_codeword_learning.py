@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from kit.errors import raises
 
-from sylvan.errors import ParameterError, UnsupportedError
+from sylvan.errors import NotFittedError, ParameterError, UnsupportedError
 from sylvan.indexing.codebooks import reconstruct
 from sylvan.sampling import MIDX, make_sampler
 from sylvan.sampling.midx import multi_index
@@ -189,7 +190,7 @@ def test_without_k_means_a_class_goes_to_the_largest_inner_products(quantizer: s
 @pytest.mark.parametrize("learnable", ["joint", "joint-gumbel"])
 def test_joint_codewords_are_parameters_that_only_their_loss_moves(learnable: str) -> None:
     sampler, table, queries = made(learnable=learnable, n_codewords=4)
-    with pytest.raises(Exception, match="never seen"):
+    with pytest.raises(NotFittedError):
         sampler.learning_loss(queries, table)
     sampler.refresh(table)
     assert len(list(sampler.parameters())) == 2
@@ -218,11 +219,11 @@ def test_joint_codewords_are_parameters_that_only_their_loss_moves(learnable: st
 def test_ways_that_there_are() -> None:
     sampler, table, queries = made(learnable=True, n_steps=3, n_iterations=2)
     sampler.refresh(table)
-    with pytest.raises(UnsupportedError, match="learnable='joint' or 'joint-gumbel'"):
+    with raises(UnsupportedError, "learnable='joint'", "joint-gumbel"):
         sampler.learning_loss(queries, table)
-    with pytest.raises(ParameterError, match=r"True, False, 'refresh', 'joint' or 'joint-gumbel'\. Got 'soft'"):
+    with raises(ParameterError, "True", "False", "refresh", "'joint'", "joint-gumbel", "soft"):
         MIDX(10, 4, learnable="soft")
-    with pytest.raises(ParameterError, match=r"'class_weights' .* must be None where learnable='joint-gumbel'"):
+    with raises(ParameterError, "class_weights", "None", "learnable='joint-gumbel'"):
         MIDX(10, 4, learnable="joint-gumbel", class_weights=range(10))
     assert MIDX.constraints["learnable"].parse("joint") == "joint"
     assert MIDX.constraints["learnable"].parse("true") is True

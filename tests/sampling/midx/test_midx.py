@@ -7,6 +7,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kit.errors import raises
 from sampling.suite import chi_square
 
 from sylvan.errors import DataError, ParameterError
@@ -221,25 +222,25 @@ def test_a_query_touches_nothing_of_the_size_of_the_class_set() -> None:
 @pytest.mark.parametrize(
     ("parameters", "sentence"),
     [
-        ({"n_codewords": 0}, "'n_codewords' parameter of MIDX must be an int"),
-        ({"quantizer": "opq"}, "'quantizer' parameter of MIDX must be one of"),
-        ({"quantizer": "pq", "n_codebooks": 9}, r"int in \[1, 4\]"),
-        ({"n_codebooks": 10, "n_codewords": 1000}, r"below 2 \*\* 62"),
-        ({"n_codewords": 10**6}, r"may be 268,435,456 at most: n_codewords \*\* n_codebooks. Got 1000000 \*\* 2"),
-        ({"native": 1}, "'native' parameter of MIDX must be"),
-        ({"stale_after": 0}, "'stale_after'"),
+        ({"n_codewords": 0}, ("n_codewords", "MIDX", "int")),
+        ({"quantizer": "opq"}, ("quantizer", "MIDX")),
+        ({"quantizer": "pq", "n_codebooks": 9}, ("[1, 4]", 9)),
+        ({"n_codebooks": 10, "n_codewords": 1000}, (2, 62)),
+        ({"n_codewords": 10**6}, ("268,435,456", "n_codewords", "n_codebooks", 1000000, 2)),
+        ({"native": 1}, ("native", "MIDX")),
+        ({"stale_after": 0}, ("stale_after", 0)),
     ],
 )
-def test_wrong_parameters(parameters: dict[str, object], sentence: str) -> None:
-    with pytest.raises(ParameterError, match=sentence):
+def test_wrong_parameters(parameters: dict[str, object], sentence: object) -> None:
+    with raises(ParameterError, sentence):
         MIDX(10, 4, **parameters)  # type: ignore[arg-type]
 
 
 def test_wrong_weights_and_calls() -> None:
-    with pytest.raises(DataError, match="'class_weights' of MIDX"):
+    with raises(DataError, "class_weights", "MIDX"):
         MIDX(10, 4, class_weights=[1, 2])
     sampler = ready(MIDX, torch.randn(10, 4), n_codewords=2)
-    with pytest.raises(DataError, match=r"must be in \[0, 10\)"):
+    with raises(DataError, "[0, 10)"):
         sampler.shared_log_prob(torch.randn(2, 4), torch.tensor([10]))
-    with pytest.raises(DataError, match=r"must have the shape \(m,\)"):
+    with raises(DataError, "MIDX.shared_log_prob"):
         sampler.shared_log_prob(torch.randn(2, 4), torch.tensor([[1, 2]]))

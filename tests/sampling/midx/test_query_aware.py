@@ -7,6 +7,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kit.errors import raises
 from sampling.suite import chi_square
 
 from sylvan.errors import ParameterError
@@ -162,7 +163,7 @@ def test_few_or_equal_queries(n_queries: int) -> None:
 
 
 def test_codewords_trained_beside_the_model_cannot_be_made_for_queries() -> None:
-    with pytest.raises(ParameterError, match="'query_aware' parameter of MIDX must be False"):
+    with raises(ParameterError, "query_aware", "MIDX", "False"):
         MIDX(10, 4, learnable="joint", query_aware=True)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from kit.errors import raises
 
 from sylvan.errors import DataError
 from sylvan.sampling import InBatch, Unigram
@@ -33,25 +34,25 @@ def test_every_form_gives_the_same(values: Any) -> None:
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ([1, 2], r"shape \(2,\)"),
-        ([[1, 2, 3]], r"shape \(1, 3\)"),
-        (5, r"shape \(\)"),
-        ([1, -2, 3], "Class 1 has -2"),
-        ([1, float("nan"), 3], "NaN or an infinity"),
-        ([1, float("inf"), 3], "NaN or an infinity"),
-        ([0, 0, 0], "sum of 0"),
-        (["a", "b", "c"], "list that isn't"),
+        ([1, 2], "(2,)"),
+        ([[1, 2, 3]], "(1, 3)"),
+        (5, ("counts", "()")),
+        ([1, -2, 3], (1, -2)),
+        ([1, float("nan"), 3], "NaN"),
+        ([1, float("inf"), 3], "NaN"),
+        ([0, 0, 0], ("sum", 0)),
+        (["a", "b", "c"], ("counts", "list")),
         (None, "NoneType"),
-        ([1, [2], 3], "list that isn't"),
-        ([1e308, 1e308, 1e308], "sum of inf"),
-        (torch.tensor([1j, 1, 1]), "complex"),
+        ([1, [2], 3], ("counts", "list")),
+        ([1e308, 1e308, 1e308], ("inf", "sum")),
+        (torch.tensor([1j, 1, 1]), ("counts", "torch.complex64")),
     ],
 )
 @pytest.mark.parametrize("sampler", [Unigram, InBatch])
-def test_wrong_counts_are_refused_in_a_sentence(sampler: Any, values: Any, message: str) -> None:
+def test_wrong_counts_are_refused_in_a_sentence(sampler: Any, values: Any, message: object) -> None:
     if values is None and sampler is InBatch:
         pytest.skip("None means that InBatch estimates")
-    with pytest.raises(DataError, match=message) as caught:
+    with raises(DataError, message) as caught:
         sampler(3, values)
     assert f"'counts' of {sampler.__name__} must be 3 numbers in [0, inf)" in str(caught.value)
 

@@ -8,6 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernel_reference import all_log_probs, check_draws, made
+from kit.errors import raises
 
 from sylvan.errors import ParameterError
 from sylvan.sampling import LSH
@@ -128,12 +129,12 @@ def test_planes_are_drawn_and_a_second_refresh_leaves_nothing_of_the_first() -> 
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"n_bits": 17}, r"The 'n_bits' parameter of LSH must be an int in \[1, 16\]. Got 17 instead"),
+        ({"n_bits": 17}, ("n_bits", "LSH", "[1, 16]", 17)),
         ({"n_tables": 0}, "n_tables"),
         ({"uniform_share": 1.5}, "uniform_share"),
         ({"augment": 1}, "augment"),
     ],
 )
-def test_errors(parameters: dict[str, object], message: str) -> None:
-    with pytest.raises(ParameterError, match=message):
+def test_errors(parameters: dict[str, object], message: object) -> None:
+    with raises(ParameterError, message):
         LSH(5, 2, **parameters)  # type: ignore[arg-type]

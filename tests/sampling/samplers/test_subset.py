@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from kit.errors import raises
 from sampling.suite import chi_square, normal
 
 from sylvan.errors import DataError, ParameterError
@@ -79,20 +80,20 @@ def test_a_tail_of_midx_learns_from_its_own_classes() -> None:
 @pytest.mark.parametrize(
     ("classes", "message"),
     [
-        ([0, 1, 2], "must be as many as its Uniform draws from, 4. Got 3 instead"),
-        ([0, 1, 2, 10], r"must lie in \[0, 10\). Got 10 instead"),
-        ([0, 1, 2, -1], r"must lie in \[0, 10\). Got -1 instead"),
-        ([0, 1, 2, 2], "must be distinct"),
-        ([0.0, 1.0, 2.0, 3.0], "must be a list of class numbers. Got torch.float64"),
-        ([[0, 1], [2, 3]], r"of the shape \(2, 2\) instead"),
+        ([0, 1, 2], (4, 3)),
+        ([0, 1, 2, 10], ("[0, 10)", 10)),
+        ([0, 1, 2, -1], ("[0, 10)", -1)),
+        ([0, 1, 2, 2], "distinct"),
+        ([0.0, 1.0, 2.0, 3.0], ("torch.float64", "class")),
+        ([[0, 1], [2, 3]], "(2, 2)"),
     ],
 )
-def test_wrong_classes_are_told(classes: Any, message: str) -> None:
-    with pytest.raises(DataError, match=message):
+def test_wrong_classes_are_told(classes: Any, message: object) -> None:
+    with raises(DataError, message):
         Subset(10, Uniform(4), classes)
 
 
 def test_a_sampler_is_needed() -> None:
-    with pytest.raises(ParameterError, match="'sampler' parameter of Subset must be a sampler"):
+    with raises(ParameterError, "'sampler'", "None"):
         Subset(10, None, [1])  # type: ignore[arg-type]
     assert isinstance(Subset(3, Uniform(1), [1]), Sampler)
