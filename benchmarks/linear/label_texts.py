@@ -156,9 +156,9 @@ def measured(name: str, data: Path, seed: int) -> dict[str, Any]:
     """One set's figures for the labels that a seed takes away."""
     case = Case(name, data, seed)
     with measure.Clock() as plainly:
-        plain = TextModel().fit(case.texts, case.labels)
+        plain = TextModel(unlearned="answer").fit(case.texts, case.labels)
     with measure.Clock() as clock:
-        model = TextModel().fit(case.texts, case.labels, label_texts=case.label_texts)
+        model = TextModel(unlearned="answer").fit(case.texts, case.labels, label_texts=case.label_texts)
     runs = []
     for what, top, among in rankings(case, model, plain):
         runs.append({"what": what, **case.judged(model.vocabulary_, top, among)})
@@ -214,7 +214,8 @@ def with_encoder(case: Case, folder: str, vectors: Remembered, draw: dict[str, A
     """The figures of a model whose labels have an encoder; the first one shows what encoding takes."""
     with mock.patch.object(encoders, "encoded", vectors), mock.patch.object(fitting, "encoded", vectors):
         with measure.Clock() as clock:
-            model = TextModel(label_encoder=folder).fit(case.texts, case.labels, label_texts=case.label_texts)
+            model = TextModel(label_encoder=folder, unlearned="answer")
+            model.fit(case.texts, case.labels, label_texts=case.label_texts)
         top, among = (model.rank(case.test, 10, allowed=only) for only in (None, model.unlearned_labels_))
     if first:
         draw["encoder_fit_cpu_s"] = clock.cpu

@@ -9,6 +9,7 @@ from statistics import fmean, median
 from typing import Any
 
 from benchmarks.common import markdown
+from benchmarks.report.name_rows import NAME_ROWS, name_rows_table
 from benchmarks.report.new_labels import NEW_LABELS, new_labels_table
 
 __all__ = ["NAMES", "by_order", "linear_sections"]
@@ -438,6 +439,7 @@ BY_SET = {  # the sections with tables for each set: title, words, tables
     "tuned": ("Tuning to a budget", TUNED, tuned_table),
     "calibration": ("Probabilities and stopping rules", CALIBRATION, calibration_tables),
     "updates": ("Updates", UPDATES, updates_tables),
+    "name-rows": ("Names of labels as rows", NAME_ROWS, name_rows_table),
     "label-texts": ("Label texts", LABEL_TEXTS, label_texts_table),
     "new-labels": ("New labels without rows", NEW_LABELS, new_labels_table),
 }

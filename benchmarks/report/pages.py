@@ -41,9 +41,9 @@ TOPICS = (
     Topic(
         "beyond",
         "Smaller, better and calibrated models",
-        "Compression, neighbours, ensembles, rerankers, tuning to a budget, and probabilities.",
-        ("Smaller models", "Neighbours and rare labels", "Ensembles", "Rerankers", "Tuning to a budget",
-         "Probabilities and stopping rules"),
+        "Labels' names as rows, compression, neighbours, ensembles, rerankers, tuning to a budget, and probabilities.",
+        ("Names of labels as rows", "Smaller models", "Neighbours and rare labels", "Ensembles", "Rerankers",
+         "Tuning to a budget", "Probabilities and stopping rules"),
     ),
     Topic(
         "updates",

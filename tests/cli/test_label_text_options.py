@@ -31,7 +31,8 @@ def found(folder: Path, name: str) -> bool:
 
 def test_labels_without_rows_come_by_train_and_update(call: Any, files: Path, tmp_path: Path) -> None:
     folder = tmp_path / "m"
-    arguments = ("--model", str(folder), "--label-texts", "names", "--set", "keep_rows=true", "-q")
+    settings = ("--set", "keep_rows=true", "--set", "unlearned=answer", "-q")
+    arguments = ("--model", str(folder), "--label-texts", "names", *settings)
     assert call("train", "xr-linear", str(files / "train.jsonl"), *arguments).code == 0
     assert not found(folder, "Whaling")
     planned = call("update", str(folder), "--label-texts", str(files / "whaling.tsv"), "--plan")
@@ -50,7 +51,8 @@ def test_labels_without_rows_come_by_train_and_update(call: Any, files: Path, tm
 def test_an_encoder_of_labels_goes_into_the_model(call: Any, files: Path, tmp_path: Path) -> None:
     neural = pytest.importorskip("sylvan.neural")
     neural.BagTextEncoder(dim=8, n_buckets=500).save_pretrained(tmp_path / "encoder")
-    arguments = ("--label-texts", "names", "--label-encoder", str(tmp_path / "encoder"), "--quiet")
+    settings = ("--set", "unlearned=answer", "--quiet")
+    arguments = ("--label-texts", "names", "--label-encoder", str(tmp_path / "encoder"), *settings)
     outcome = call("train", "xr-linear", str(files / "train.jsonl"), "--model", str(tmp_path / "m"), *arguments)
     assert (outcome.code, outcome.err) == (0, "")
     known = sylvan.load(str(tmp_path / "m")).label_texts_

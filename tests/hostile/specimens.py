@@ -214,7 +214,9 @@ def label_texts(folder: Path) -> None:
     from sylvan import TextModel, TfidfVectorizer, XRLinear
 
     texts = {"whaling": "whale hunting", "poetry": "poems", "sea": "seas", "ships": "white whale sea"}
-    model = TextModel(TfidfVectorizer(), XRLinear(branching=8)).fit(SENTENCES, HEADINGS, label_texts=texts)
+    model = TextModel(TfidfVectorizer(), XRLinear(branching=8), unlearned="answer").fit(
+        SENTENCES, HEADINGS, label_texts=texts
+    )
     known = model.label_texts_
     assert known is not None
     model.label_texts_ = replace(known, curve=np.array([-1.0, 0.5, 0.25, 0.5]))
@@ -230,7 +232,12 @@ def label_encoder(folder: Path) -> None:
     from sylvan.neural import BagTextEncoder
 
     texts = {"whaling": "whale hunting", "poetry": "poems", "sea": "seas", "ships": "white whale sea"}
-    model = TextModel(TfidfVectorizer(), XRLinear(branching=8, keep_rows=True), BagTextEncoder(dim=4, n_buckets=50))
+    model = TextModel(
+        TfidfVectorizer(),
+        XRLinear(branching=8, keep_rows=True),
+        BagTextEncoder(dim=4, n_buckets=50),
+        unlearned="answer",
+    )
     model.fit(SENTENCES, HEADINGS, label_texts=texts)
     known = model.label_texts_
     assert known is not None and known.encoded is not None

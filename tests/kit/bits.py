@@ -21,8 +21,9 @@ def bits(thing: Any) -> Any:
     if hasattr(thing, "to_state"):
         return bits(thing.to_state())
     if hasattr(thing, "arrays") and hasattr(thing, "parts"):  # a state
-        # Not IRLI's rounds, which have seconds, nor the form of the labels that fit was given.
-        values = {name: value for name, value in thing.meta.items() if name not in ("rounds", "single_label")}
+        # Not rounds and histories, which have seconds, nor the form of the labels that fit was given.
+        left_out = ("rounds", "history", "single_label")
+        values = {name: value for name, value in thing.meta.items() if name not in left_out}
         own = {name: bits(np.asarray(array)) for name, array in thing.arrays.items()}
         own["values"] = json.dumps(values, sort_keys=True, default=repr)
         return own | {f"{name}/{path}": it for name, part in thing.parts.items() for path, it in bits(part).items()}

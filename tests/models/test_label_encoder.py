@@ -59,7 +59,7 @@ def encoder(dim: int = 24) -> BagTextEncoder:
 
 def fitted(keep_rows: bool = False, given: Any = None, n_jobs: int = 1) -> TextModel:
     ranker = XRLinear(keep_rows=keep_rows, max_leaf=8, n_jobs=n_jobs)
-    model = TextModel(TfidfVectorizer(n_jobs=n_jobs), ranker, encoder() if given is None else given)
+    model = TextModel(TfidfVectorizer(n_jobs=n_jobs), ranker, encoder() if given is None else given, unlearned="answer")
     return model.fit(TEXTS, LABELS, label_texts=DESCRIBED)
 
 
@@ -89,7 +89,9 @@ def answers(model: TextModel) -> Any:
 
 
 def test_labels_are_found_whose_words_no_row_has(bare: TextModel) -> None:
-    without = TextModel(TfidfVectorizer(), XRLinear(max_leaf=8)).fit(TEXTS, LABELS, label_texts=DESCRIBED)
+    without = TextModel(TfidfVectorizer(), XRLinear(max_leaf=8), unlearned="answer").fit(
+        TEXTS, LABELS, label_texts=DESCRIBED
+    )
     assert [bare.vocabulary_[label] for label in bare.unlearned_labels_] == UNLEARNED
     assert found(without, UNLEARNED) == 0 and found(bare, UNLEARNED) >= 9
     allowed = bare.rank(["word55"], k=3, allowed=["L51", "L55"]).names[0]
@@ -205,7 +207,9 @@ def test_a_text_with_nothing_in_it_is_near_nothing() -> None:
     given = encoder()
     with torch.no_grad():
         given.bag.constant.add_(0.1)  # a network's vector of nothing is something
-    model = TextModel(TfidfVectorizer(), XRLinear(max_leaf=8), given).fit(TEXTS, LABELS, label_texts=described)
+    model = TextModel(TfidfVectorizer(), XRLinear(max_leaf=8), given, unlearned="answer").fit(
+        TEXTS, LABELS, label_texts=described
+    )
     assert [model.vocabulary_[label] for label in model.unlearned_labels_] == [n for n in UNLEARNED if n != "L55"]
     assert not {"L55", "Blank"} & set(model.rank(["word55", "", " "], k=5).names[0])
 
@@ -218,7 +222,7 @@ def test_without_labels_texts_the_encoder_is_not_used(tmp_path: Path) -> None:
 def test_the_plan_counts_the_encoder(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ("xr.estimate", "text_plan"):  # what the tests' own process holds comes and goes
         monkeypatch.setattr(f"sylvan.models.{module}.resident_bytes", lambda: 10**9)
-    model = TextModel(TfidfVectorizer(), XRLinear(max_leaf=8), encoder())
+    model = TextModel(TfidfVectorizer(), XRLinear(max_leaf=8), encoder(), unlearned="answer")
     plain, more = model.plan(TEXTS, LABELS), model.plan(TEXTS, LABELS, label_texts=DESCRIBED)
     assert "encoding" not in [phase.name for phase in plain.phases]
     (phase,) = [phase for phase in more.phases if phase.name == "encoding"]

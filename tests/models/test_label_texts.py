@@ -42,7 +42,11 @@ UNLEARNED = ["L32", "L33", "L34", "L35"]
 
 def fitted(keep_rows: bool = True, described: Any = DESCRIBED, n_jobs: int = 1) -> TextModel:
     ranker = XRLinear(keep_rows=keep_rows, max_leaf=8, n_jobs=n_jobs)
-    return TextModel(model=ranker).set_params(vectorizer__n_jobs=n_jobs).fit(TEXTS, LABELS, label_texts=described)
+    return (
+        TextModel(model=ranker, unlearned="answer")
+        .set_params(vectorizer__n_jobs=n_jobs)
+        .fit(TEXTS, LABELS, label_texts=described)
+    )
 
 
 @cache
@@ -115,11 +119,11 @@ class TestFit:
             top = model.rank([text for text, _ in asked], k=10)
             return float(np.mean([bool(row & {*names}) for (_, row), names in zip(asked, top.names, strict=True)]))
 
-        model = TextModel().fit(*given, label_texts={name: name for name in counts})
+        model = TextModel(unlearned="answer").fit(*given, label_texts={name: name for name in counts})
         described = np.diff(texts_of(model).texts.indptr) > 0  # a few have no word of a title
         alone = [name for name in counts if described[model.vocabulary_.id(name)] and model_rows(given[1], name) == 0]
         assert sorted(names_of(model)) == sorted(alone) and np.count_nonzero(described) > 0.95 * len(counts)
-        as_rows = TextModel().fit([*given[0], *counts], [*given[1], *([name] for name in counts)])
+        as_rows = TextModel().fit([*given[0], *counts], [*given[1], *([name] for name in counts)], label_texts=None)
         assert len(hidden) >= 10 and found(model) > 0.2 > 0.1 > found(as_rows)
 
     def test_the_order_of_ids_and_the_labels_known_by_texts_alone(self, kept: TextModel) -> None:
@@ -143,16 +147,18 @@ class TestFit:
         assert answers(listed) == answers(kept)
         numbers = [[int(name[1:]) for name in row] for row in LABELS]
         described: dict[int, str] = {int(name[1:]): text for name, text in DESCRIBED.items()}
-        by_number = TextModel(model=XRLinear(max_leaf=8)).fit(TEXTS, numbers, label_texts=described)
+        by_number = TextModel(model=XRLinear(max_leaf=8), unlearned="answer").fit(TEXTS, numbers, label_texts=described)
         assert names_of(by_number) == ["32", "33", "34", "35"]
 
     def test_few_labels_and_few_rows(self) -> None:
         for n in (1, 4, 5, 6):
             names = [f"L{row % n}" for row in range(200)]
             described = {**{f"L{label}": WORDS[label] for label in range(n)}, "new": WORDS[0]}
-            model = TextModel().fit([WORDS[row % n] for row in range(200)], names, label_texts=described)
+            model = TextModel(unlearned="answer").fit(
+                [WORDS[row % n] for row in range(200)], names, label_texts=described
+            )
             assert set(model.rank([WORDS[0]], k=2).names[0]) == {"L0", "new"}
-        few = TextModel().fit(TEXTS[:2], LABELS[:2], label_texts=DESCRIBED)
+        few = TextModel(unlearned="answer").fit(TEXTS[:2], LABELS[:2], label_texts=DESCRIBED)
         assert texts_of(few).curve is None and len(few.unlearned_labels_) == 0
         assert len(few.rank(TEXTS[:1], k=40).names[0]) == N_LABELS
 
@@ -160,7 +166,8 @@ class TestFit:
         texts, labels = [f"{word} {n}" for n in range(40) for word in ("whale", "bread", "iron")], [0, 1, 2] * 40
         given = {"0": "whale hunting", "1": "bread and cakes", "2": "iron ships", "9": "whale bread"}
         models = [
-            TextModel().fit(texts, labels, label_texts=dict(order)) for order in (given.items(), [*given.items()][::-1])
+            TextModel(unlearned="answer").fit(texts, labels, label_texts=dict(order))
+            for order in (given.items(), [*given.items()][::-1])
         ]
         tops = [model.rank(["whale bread", "iron"], k=4) for model in models]
         assert (tops[0].labels == tops[1].labels).all() and (tops[0].scores == tops[1].scores).all()
@@ -173,7 +180,7 @@ class TestFit:
         )
         texts, labels = [f"{word} {n}" for n in range(100) for word in ("whale", "bread")], [0, 1] * 100
         names = {str(label): "whale" for label in range(400)}
-        model = TextModel().fit(texts, labels, label_texts=names)
+        model = TextModel(unlearned="answer").fit(texts, labels, label_texts=names)
         assert model.calibrator_ is None and model.model.calibrator_ is not None  # the texts' rows are more than half
         assert len(asked) == 1 and len(asked[0]) > 0 and max(asked[0]) < len(texts)
 
@@ -186,19 +193,19 @@ class TestFit:
     )
     def test_other_models(self, ranker: Any, tmp_path: Path) -> None:
         labels = [row[0] for row in LABELS] if isinstance(ranker, BeamTreeClassifier) else LABELS
-        model = TextModel(model=ranker).fit(TEXTS, labels, label_texts=DESCRIBED)
+        model = TextModel(model=ranker, unlearned="answer").fit(TEXTS, labels, label_texts=DESCRIBED)
         assert names_of(model) == UNLEARNED and 1 <= place(model, DESCRIBED["L33"], "L33") <= 3
         model.save(tmp_path / "m")
         assert answers(sylvan.load(tmp_path / "m")) == answers(model)
 
     def test_members_of_an_ensemble(self) -> None:
-        both = Ensemble([TextModel(model=XRLinear()), TextModel(model=NeighborRanker())])
+        both = Ensemble([TextModel(model=each, unlearned="answer") for each in (XRLinear(), NeighborRanker())])
         both.fit(TEXTS, LABELS, label_texts=DESCRIBED)
         assert all(names_of(member) == UNLEARNED for member in both.members)
         assert "L33" in both.rank([DESCRIBED["L33"]], k=3).names[0]
 
     def test_plan_counts_the_texts(self) -> None:
-        model = TextModel()
+        model = TextModel(unlearned="answer")
         many = {f"new {number}": "word01 word02" for number in range(600)}
         weight = np.ones(N_ROWS)
         plain, more = model.plan(TEXTS, LABELS), model.plan(TEXTS, LABELS, weight, label_texts=many)
@@ -350,7 +357,7 @@ class TestUpdate:
     @pytest.mark.parametrize("ranker", [NeighborRanker(), BeamTreeClassifier()], ids=repr)
     def test_new_labels_of_other_models(self, ranker: Any) -> None:
         labels = [row[0] for row in LABELS] if isinstance(ranker, BeamTreeClassifier) else LABELS
-        model = TextModel(model=ranker).fit(TEXTS, labels, label_texts=DESCRIBED)
+        model = TextModel(model=ranker, unlearned="answer").fit(TEXTS, labels, label_texts=DESCRIBED)
         model.update(label_texts={"Steam": "word01 word07 word09"})
         assert names_of(model) == [*UNLEARNED, "Steam"] and 1 <= place(model, "word01 word07 word09", "Steam") <= 3
 

@@ -71,7 +71,7 @@ def test_of_texts() -> None:
 def test_with_labels_that_are_known_by_their_texts() -> None:
     X, Y = texts(200)
     names = {word: word for word in WORDS} | {"storms": "ships in storms"}
-    model = TextModel(model=NeighborRanker(n_neighbors=5)).fit(X, Y, label_texts=names)
+    model = TextModel(model=NeighborRanker(n_neighbors=5), unlearned="answer").fit(X, Y, label_texts=names)
     assert len(model.unlearned_labels_)
     top = model.rank_voted(X[:9], 3)
     assert isinstance(top, Voted)

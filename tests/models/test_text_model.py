@@ -137,7 +137,7 @@ def test_parameters_reach_into_the_parts() -> None:
     model = TextModel(TfidfVectorizer(ngrams=(1, 2)), XRLinear(beam=5))
     parameters = model.get_params()
     assert parameters["model__beam"] == 5 and parameters["vectorizer__ngrams"] == (1, 2)
-    assert set(model.get_params(deep=False)) == {"vectorizer", "model", "label_encoder", "unknown"}
+    assert set(model.get_params(deep=False)) == {"vectorizer", "model", "label_encoder", "unknown", "unlearned"}
     model.set_params(model__beam=20, vectorizer__min_df=2)
     assert (model.model.beam, model.vectorizer.min_df) == (20, 2)
     with raises(ParameterError, "beem"):

@@ -249,7 +249,9 @@ def tagger() -> tuple[TextModel, list[str]]:
         words = [word for name in own for word in described[name].split()[: 2 + number % 2]]
         texts.append(" ".join([*words, *random.permutation(WORDS)[:3]]))
         labels.append(own)
-    model = TextModel(model=XRLinear(max_leaf=8)).fit(texts[:360], labels[:360], label_texts=described)
+    model = TextModel(model=XRLinear(max_leaf=8), unlearned="answer").fit(
+        texts[:360], labels[:360], label_texts=described
+    )
     asked = [*texts[360:372], *(described[f"L{label}"] for label in range(32, 40)), "", "unheard of"]
     return model, asked
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -157,12 +158,14 @@ def pair_keys(matrix: Any, width: Any) -> npt.NDArray[np.int64]:
     return keys
 
 
-def stacked(above: Csr, below: Csr) -> Csr:
-    """The rows of one matrix and, below them, those of another of as many columns."""
+def stacked(above: Csr, below: Csr, empty: Callable[[int, Any], npt.NDArray[Any]] = np.empty) -> Csr:
+    """The rows of one matrix and, below them, those of another of as many columns; in arrays that ``empty`` makes."""
     if not below.shape[0]:
         return above
     indptr = np.concatenate((above.indptr, below.indptr[1:] + above.indptr[-1]))
-    indices, data = np.concatenate((above.indices, below.indices)), np.concatenate((above.data, below.data))
+    indices, data = (empty(int(indptr[-1]), dtype) for dtype in (_INT32, _FLOAT32))
+    np.concatenate((above.indices, below.indices), out=indices)
+    np.concatenate((above.data, below.data), out=data)
     return Csr(indptr, indices, data, (above.shape[0] + below.shape[0], above.shape[1]))
 
 

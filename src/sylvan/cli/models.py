@@ -14,7 +14,7 @@ import click
 from sylvan import store
 from sylvan.cli.io.inputs import TextInput, open_input
 from sylvan.cli.io.matrices import MatrixInput
-from sylvan.cli.options import OF_TEXTS, Config, config_of, settable_parameters
+from sylvan.cli.options import Config, config_of, settable_parameters
 from sylvan.cli.session import Session
 from sylvan.data.streams import open_read
 from sylvan.errors import DataError, ModelError, ParameterError
@@ -23,7 +23,7 @@ from sylvan.runtime.plan import Need, disk_of, free_bytes, is_full, need_room
 
 TRAINED_ON = "trained_on"  # in a model's manifest: name and checksum of each file
 # What changes an answer without a new training; anything else would be silently without effect.
-_RANK_PARAMETERS = ("beam", "combine", "n_neighbors", "power", "tail", OF_TEXTS)
+_RANK_PARAMETERS = ("beam", "combine", "n_neighbors", "power", "tail", "unknown")
 # A disk with so many times the bytes of the data free, and so many beside, isn't asked further: to estimate a model's
 # size takes a second or two.
 AMPLE, BESIDE = 20, 1 << 30
@@ -89,8 +89,12 @@ def ranking_parameters(model: Any, settings: Sequence[str]) -> dict[str, Any]:
     ctx = click.get_current_context(silent=True)
     config = Config() if ctx is None else config_of(ctx)
     values, of_texts = config.read_model(type(inner), config.typed(settings))
-    if of_texts and inner is model:
-        config.problems.append(f"The {OF_TEXTS!r} parameter is for texts, and the model is over matrices.")
+    if inner is model:
+        config.problems += [
+            f"The {name!r} parameter is for texts, and the model is over matrices." for name in of_texts
+        ]
+    elif "unlearned" in of_texts:
+        config.problems.append("The 'unlearned' parameter of TextModel matters in training alone.")
     names = [name for name, *_ in settable_parameters(type(inner))]
     # Those that change an answer without a new training.
     counting = [name for name in names if name.removeprefix("ranker__") in _RANK_PARAMETERS]

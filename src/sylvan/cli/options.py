@@ -121,7 +121,7 @@ class Config:
         from sylvan.models.text import TextModel
         from sylvan.models.text_estimator import TextEstimator
 
-        apart = {OF_TEXTS} - set(owner.parameter_names()) if not issubclass(owner, TextEstimator) else set()
+        apart = set(OF_TEXTS) - set(owner.parameter_names()) if not issubclass(owner, TextEstimator) else set()
 
         def chosen(values: Mapping[str, Any], of_texts: bool) -> dict[str, Any]:
             return {name: value for name, value in values.items() if (name in apart) == of_texts}
@@ -209,7 +209,7 @@ def _guess(name: str, names: Any) -> str:
     return f" Did you mean {near[0]!r}?" if near else ""
 
 
-OF_TEXTS = "unknown"  # the parameter of a TextModel that is set as if it were its model's
+OF_TEXTS = ("unknown", "unlearned")  # parameters of a TextModel that are set as if they were its model's
 _MOST = 10_000  # cut-off of a metric
 SHARED = ("n_jobs", "seed")  # parameters that a model's parts have from it
 _Command = TypeVar("_Command", bound=Callable[..., Any])

@@ -93,9 +93,10 @@ def _model_command(name: str, planning: bool) -> click.Command:
     @click.option("--label-features", metavar="Z.npz",
                   help="Features of the labels, one row each, for clustering (embedding=pifa_lf).")  # fmt: skip
     @click.option("--label-texts", metavar="FILE",
-                  help="Texts of labels, which find labels that no row has: lines of label, tab and text, JSON lines "
-                  "with label and text, or a vocabulary (SKOS, CSV, JSON lines with uri); or the word names, "
-                  "where labels' names are words.")  # fmt: skip
+                  help="Texts of labels as training rows, and with --set unlearned=answer to find labels that no "
+                  "row has: lines of label, tab and text, JSON lines "
+                  "with label and text, or a vocabulary (SKOS, CSV, JSON lines with uri); or the word names or none. "
+                  "[default: names that are words are training rows, where rows are like them]")  # fmt: skip
     @click.option("--label-encoder", metavar="DIR",
                   help="A sentence encoder that helps to find labels of --label-texts by their vectors: a folder, or "
                   "a name on the Hugging Face hub.")  # fmt: skip
@@ -180,7 +181,7 @@ def _settings(ctx: click.Context, owner: Any, flags: dict[str, Any]) -> tuple[di
     """The parameters of the model and of the vectoriser; one error for everything that is wrong with them."""
     config = of.config_of(ctx)
     problems, typed = config.problems, config.typed(flags["settings"])
-    parameters, flags[of.OF_TEXTS] = config.read_model(owner, typed)
+    parameters, flags["of_texts"] = config.read_model(owner, typed)
     if flags["preset"] is not None:
         parameters = {**_preset(config, owner, flags["preset"], parameters), **parameters}
     tree = "tree" if of.part_class(owner, "ranker") is None else "ranker__tree"
@@ -228,8 +229,9 @@ def _fit_and_save(session: Session, model: Any, vectorizer: Any, flags: dict[str
     """Train a model on the rows of TRAIN, or without it on the texts of labels alone, and save it; or show its plan."""
     from sylvan import data
     from sylvan.cli.evaluate import open_test, save_trained
-    from sylvan.cli.io.inputs import open_input, read_given_texts, remember_base
+    from sylvan.cli.io.inputs import open_input, read_given_texts, read_vocabulary, remember_base
     from sylvan.models.text import TextModel
+    from sylvan.models.xr.xr_linear import XRLinear
     from sylvan.store import check_target
 
     if flags["train"] is None:  # what labels are called is all there is to learn
@@ -245,13 +247,15 @@ def _fit_and_save(session: Session, model: Any, vectorizer: Any, flags: dict[str
     features = flags["label_features"]
     options: dict[str, Any] = {} if features is None else {"label_features": data.load_npz(features)}
     options |= read_given_texts(flags["label_texts"], _language(flags))
+    if flags["label_texts"] is flags["memory_limit"] is None and flags["subjects"] and isinstance(model, XRLinear):
+        options["label_texts"] = read_vocabulary(flags["subjects"], _language(flags))  # what labels are called
     if not flags["plan"]:
         check_target(flags["folder"])
         checkpoint, work = working(session, model, flags)
         options |= work
     if source.is_text:
         if not model.takes_texts:
-            model = TextModel(vectorizer, model, flags["label_encoder"], **flags[of.OF_TEXTS])
+            model = TextModel(vectorizer, model, flags["label_encoder"], **flags["of_texts"])
         elif not flags["quiet"] and "report" in inspect.signature(model.fit).parameters:
             options["report"] = click.echo
         model.text_fields_, model.labels_field_ = source.text_fields, source.labels_field
@@ -261,9 +265,9 @@ def _fit_and_save(session: Session, model: Any, vectorizer: Any, flags: dict[str
         if flags[option] not in (None, ()):
             name = "set-text" if option == "text_settings" else option.replace("_", "-")
             raise DataError(f"--{name} is for text, but {flags['train']} is a matrix.")
-    if flags[of.OF_TEXTS] and not source.is_text:
-        raise ParameterError(f"The {of.OF_TEXTS!r} parameter is for texts, and {flags['train']} is {source.words}.")
-    if "label_texts" in options and "label_texts" not in inspect.signature(model.fit).parameters:
+    for parameter in () if source.is_text else flags["of_texts"]:
+        raise ParameterError(f"The {parameter!r} parameter is for texts, and {flags['train']} is {source.words}.")
+    if options.get("label_texts") is not None and "label_texts" not in inspect.signature(model.fit).parameters:
         raise DataError(f"--label-texts is not for {type(model).__name__} over {source.words}.")
     if flags["label_encoder"] is not None and "label_texts" not in options:
         raise ParameterError("--label-encoder encodes texts of labels: give them by --label-texts.")
@@ -272,7 +276,7 @@ def _fit_and_save(session: Session, model: Any, vectorizer: Any, flags: dict[str
         return
     test = open_test(model, flags)
     if source.is_text and "memory_limit" in options:
-        if "label_texts" in options:
+        if options.get("label_texts") is not None:
             raise ParameterError("--label-texts and --memory-limit don't go together: leave one of them out.")
         model.fit_blocks(source.training_blocks(), **options)
     else:
@@ -283,6 +287,8 @@ def _fit_and_save(session: Session, model: Any, vectorizer: Any, flags: dict[str
         return
     if isinstance(model, TextModel) and model.vectorizer.ngrams == "auto":
         say(flags, model.vectorizer.choice())
+    if (like := getattr(model, "label_text_likeness_", None)) is not None:
+        say(flags, like.sentence())
     say(flags, f"Trained {type(model).__name__} with {counted(model.n_labels_, 'label')} in {seconds:.1f} s.")
     if chosen := getattr(getattr(model, "model", model), "chosen_", {}):  # for parameters that are "auto"
         say(flags, f"Chosen by the rows: {', '.join(f'{name}={value:.3g}' for name, value in chosen.items())}.")
@@ -310,15 +316,12 @@ def _show_plan(model: Any, source: Any, options: dict[str, Any], flags: dict[str
 
 def _read_and_fit(model: Any, source: Any, options: dict[str, Any], flags: dict[str, Any]) -> float:
     """Train on all that the source holds; when it had been read."""
-    from sylvan.cli.io.inputs import plain_texts
     from sylvan.cli.models import need_disk
 
     inputs, labels = source.read()
     read = time.perf_counter()
     if _writes() and not flags["force"]:
         need_disk(model, inputs, labels, options, flags["folder"])
-    if model.least_rows and "label_texts" in options:
-        options["label_texts"] = plain_texts(options["label_texts"], labels)
     if isinstance(inputs, list):
         inputs = iter(inputs)  # which gives the texts up once they are features
     model.fit(inputs, labels, **options)

@@ -146,15 +146,14 @@ def _read_ids(path: str) -> list[int]:
 
 def _read_label_texts(path: str, model: Any, language: str | None) -> Any:
     """Texts of labels, for a model that has use for them."""
-    from sylvan.cli.io.inputs import plain_texts, read_given_texts
+    from sylvan.cli.io.inputs import read_given_texts
     from sylvan.data import read_label_texts
     from sylvan.models.lexical.lexical_matcher import LexicalMatcher
     from sylvan.models.text import TextModel
 
     if not isinstance(model, TextModel | LexicalMatcher):
         raise DataError(f"--label-texts is for a TextModel or a LexicalMatcher. Got a {type(model).__name__} instead.")
-    texts = read_label_texts(path) if path == "names" else read_given_texts(path, language)["label_texts"]
-    return plain_texts(texts, [list(model.vocabulary_)]) if isinstance(model, TextModel) else texts
+    return read_label_texts(path) if path == "names" else read_given_texts(path, language)["label_texts"]
 
 
 def _splits(word: str) -> list[tuple[str, str]]:

@@ -70,6 +70,9 @@ def named_texts(label_texts: Any, names: Iterable[str]) -> dict[str, str]:
     """The text of each label that has one, for models that know no kinds of terms: a label's texts are joined."""
     if isinstance(label_texts, str) and label_texts == "names":
         return {name: name for name in names}
+    if hasattr(label_texts, "terms"):
+        terms = label_terms(label_texts, names)
+        return {name: " ".join((*words.names, *words.definitions)) for name, words in sorted(terms.items())}
     texts = {label_name(str(name)): " ".join(parts) for name, parts in _listed(label_texts, terms=False)}
     return dict(sorted(texts.items()))  # rows are in this order, whatever the mapping's
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import copy
 import tempfile
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +20,7 @@ from sylvan.arrays.topk import TopK, answers_of
 from sylvan.arrays.validate import Csr
 from sylvan.data import Vocabulary
 from sylvan.data.label_terms import named_texts
-from sylvan.errors import DataError, RowsUnknownWarning
+from sylvan.errors import DataError, ParameterError, RowsUnknownWarning, warn_data
 from sylvan.explain.explanation import Explanation
 from sylvan.explain.question import place_of
 from sylvan.labels.targets import LabelNumbers, encode_labels, named_rows, names_for, need_as_many, one_class_a_row
@@ -29,6 +29,7 @@ from sylvan.models.base import MOST_ANSWERS, Estimator
 from sylvan.models.compress import compressed_model, has_weights, pruned_model
 from sylvan.models.encoders import ENCODER_SOURCE, described_encoder, made_encoder, own_encoder
 from sylvan.models.label_texts import label_texts as of_labels
+from sylvan.models.label_texts import name_rows
 from sylvan.models.text_estimator import TextEstimator, Unknown, check_texts
 from sylvan.models.text_plan import text_plan, with_encoding
 from sylvan.models.xr.xr_linear import XRLinear
@@ -67,6 +68,9 @@ class TextModel(TextEstimator):
     unknown : {"none", "prior"}, default "none"
         What a text gets of which the model knows no word, as it is blank or in another language: no labels, or those
         that the model gives to a row without features, by how frequent they are.
+    unlearned : {"skip", "answer"}, default "skip"
+        Labels that have a text but no rows: with "skip" they are no labels of the model, with "answer" they are ranked
+        by their texts.
 
     Attributes
     ----------
@@ -78,7 +82,10 @@ class TextModel(TextEstimator):
     labels_field_ : str
         The field of their labels, in the same way; "labels" by default.
     label_texts_ : LabelTexts or None
-        Of a model whose labels have texts.
+        Of a model whose labels' texts are training rows.
+    label_text_likeness_ : Likeness or None
+        What decided whether they are: how like held-out rows are to the texts of their own labels, ``of_labels``, and
+        ``by_chance``.
     unlearned_labels_ : ndarray of int32
         The labels that are known by their texts alone. As long as there are any, scores are probabilities.
 
@@ -98,14 +105,16 @@ class TextModel(TextEstimator):
 
     kind = "text-model"
     not_saved = ("vectorizer", "model")
-    added = MappingProxyType({"label_encoder": None, "unknown": "none"})
+    added = MappingProxyType({"label_encoder": None, "unknown": "none", "unlearned": "answer"})
 
     vectorizer: TfidfVectorizer = fresh(factory=usual_vectorizer)
     model: Annotated[Estimator, Instance(words="an estimator of Sylvan over matrices")] = fresh(factory=XRLinear)
     label_encoder: Annotated[Any | None, ENCODER_SOURCE] = None
     unknown: Unknown = "none"
+    unlearned: Literal["skip", "answer"] = "skip"
 
     label_texts_: of_labels.LabelTexts | None = attribute(None)
+    label_text_likeness_: name_rows.Likeness | None = attribute(None)
 
     _ranker: of_labels.LabelTextRanker | None = attribute(None)  # of labels that are known by their texts alone
 
@@ -125,7 +134,7 @@ class TextModel(TextEstimator):
         return self.vectorizer.term(column)
 
     def fit(
-        self, X: Iterable[str], Y: Any, sample_weight: Any = None, *, label_texts: Any = None, **options: Any
+        self, X: Iterable[str], Y: Any, sample_weight: Any = None, *, label_texts: Any = "auto", **options: Any
     ) -> TextModel:
         """Train on texts and their labels.
 
@@ -138,12 +147,15 @@ class TextModel(TextEstimator):
             shape (n, L) and lists of ints are label ids; their names are these numbers.
         sample_weight : array-like of shape (n,), optional
             The weight of each text.
-        label_texts : mapping of str to (str or list of str), or "names", optional
-            A text for some or all labels: their names in words, synonyms, definitions; with "names", each label's name
-            is its text. A label's text is one more training row of this label. A label without any other row is
-            ranked by its text: its similarity to the row, and to rows whose labels have texts with the same words, as
-            a probability that is fitted to labels that have rows, without these. Labels of the mapping that no text
-            has get ids behind the others, in alphabetical order.
+        label_texts : mapping of str to (str or list of str), or "auto", "names" or None, default "auto"
+            A text for some or all labels: their names in words, synonyms, definitions. With "names" each label's name
+            is its text; with "auto" it is where ``model`` is an XRLinear and most names are words, not codes. A
+            label's text is one more training row of this label, unless held-out rows are hardly more like the texts of
+            their own labels than like others', as ``label_text_likeness_`` says.
+            With ``unlearned="answer"`` every text is such a row. A label without any other row is then ranked by its
+            text: its similarity to the row, and to rows whose labels have texts with the same words, as a probability
+            that is fitted to labels that have rows, without these. Labels of the mapping that no text has get ids
+            behind the others, in alphabetical order.
         **options
             Passed to the model's ``fit``.
 
@@ -168,7 +180,7 @@ class TextModel(TextEstimator):
         return self
 
     def fit_holding_out(
-        self, X: Any, Y: Any, rows: npt.NDArray[np.int32], sample_weight: Any = None, *, label_texts: Any = None,
+        self, X: Any, Y: Any, rows: npt.NDArray[np.int32], sample_weight: Any = None, *, label_texts: Any = "auto",
         **options: Any,
     ) -> TopK | None:  # fmt: skip
         """As :meth:`fit`; see :meth:`Estimator.fit_holding_out`."""
@@ -184,20 +196,22 @@ class TextModel(TextEstimator):
         vocabulary, labels = encode_labels(Y)
         need_as_many(n_texts, labels.shape[0])
         described = None
-        if label_texts is not None:
+        if label_texts not in (None, "auto"):  # by ==, of which a vocabulary has none
             if options.get("memory_limit") is not None:
                 raise DataError("label_texts and memory_limit don't go together: texts of labels are rows in memory.")
-            named, encoder = named_texts(label_texts, vocabulary), own_encoder(self.label_encoder)  # before any work
-            described = of_labels.Described(named, self._judged_texts(listed[0], sample_weight), encoder)
+            named = self._texts_of_labels(label_texts, vocabulary)
+            described = of_labels.Described(
+                named, self._judged_texts(listed[0], sample_weight), own_encoder(self.label_encoder)
+            )  # before any work
         top = self._fit(
             lambda: self.vectorizer.fit_transform_rows(listed.pop()).to_scipy(), lambda: (vocabulary, labels),
-            sample_weight, options, rows, described,
+            sample_weight, options, rows, "auto" if label_texts == "auto" else described,
         )  # fmt: skip
         self.single_label_ = one_class_a_row(Y)
         return top
 
     def plan(
-        self, X: Iterable[str], Y: Any, sample_weight: Any = None, *, label_texts: Any = None, **options: Any
+        self, X: Iterable[str], Y: Any, sample_weight: Any = None, *, label_texts: Any = "auto", **options: Any
     ) -> Plan:
         """Estimate what ``fit`` with the same arguments would need: time, memory and the size of the model.
 
@@ -224,7 +238,12 @@ class TextModel(TextEstimator):
         texts, described, judged = check_texts(X, "TextModel"), {}, []
         if label_texts is not None:  # as many rows more
             names, labels = encode_labels(Y)
-            described, judged = named_texts(label_texts, names), self._judged_texts(texts, sample_weight)
+            if label_texts == "auto":
+                described = name_rows.readable(names) if isinstance(self.model, XRLinear) else {}
+            else:
+                described = self._texts_of_labels(label_texts, names)
+                judged = self._judged_texts(texts, sample_weight)
+        if described:
             Y = [*named_rows(names, labels), *([name] for name in described)]
             texts = [*texts, *described.values()]
             if sample_weight is not None:
@@ -261,37 +280,58 @@ class TextModel(TextEstimator):
         [['Whaling']]
         """
         self.check_params()
-        if "label_texts" in options:
-            raise DataError("fit_blocks takes no label_texts: give all texts to fit at once.")
+        label_texts = options.pop("label_texts", "auto")
+        if label_texts not in (None, "auto"):
+            raise DataError("fit_blocks takes no label_texts but 'auto' or None: give all texts to fit at once.")
         labels = LabelNumbers()
         texts = _texts_of(blocks, labels.take)
         # on disk where the model is to be trained within a limit
         scratch = None if options.get("memory_limit") is None else ScratchFiles(tempfile.gettempdir())
         self._fit(
-            lambda: self.vectorizer.fit_transform_blocks(texts, scratch=scratch), labels.finish, sample_weight, options
-        )
+            lambda: self.vectorizer.fit_transform_blocks(texts, scratch=scratch), labels.finish, sample_weight, options,
+            described=label_texts, scratch=scratch,
+        )  # fmt: skip
         self.single_label_ = False
         return self
+
+    def _texts_of_labels(self, label_texts: Any, vocabulary: Vocabulary) -> dict[str, str]:
+        """The text of each label that has one; with ``unlearned="skip"``, of labels that have rows."""
+        named = named_texts(label_texts, vocabulary)
+        if self.unlearned == "answer":
+            return named
+        if self.label_encoder is not None:
+            raise ParameterError(
+                "The 'label_encoder' parameter of TextModel finds labels that have a text and no rows: it needs "
+                "unlearned='answer'."
+            )
+        without = [name for name in named if name not in vocabulary]
+        if without and isinstance(label_texts, Mapping):
+            warn_data(
+                f"label_texts has {counted(len(without), 'label')} that no row has, such as {without[0]!r}: they are "
+                "never answered. TextModel(unlearned='answer') ranks them by their texts.", 4,
+            )  # fmt: skip
+        return {name: text for name, text in named.items() if name in vocabulary}
 
     def _fit(
         self, features: Callable[[], Any], labels: Callable[[], tuple[Vocabulary, Any]], sample_weight: Any,
         options: dict[str, Any], rows: npt.NDArray[np.int32] | None = None,
-        described: of_labels.Described | None = None,
+        described: of_labels.Described | Literal["auto"] | None = None, scratch: ScratchFiles | None = None,
     ) -> TopK | None:  # fmt: skip
         """Vectoriser first, then the labels, then the model, perhaps with answers to held-out ``rows``."""
-        before, texts_of_labels = self.vectorizer.fitted_, None
+        before, texts_of_labels, like = self.vectorizer.fitted_, None, None
         try:
             X = features()
             vocabulary, Y = labels()
+            if described == "auto":
+                names = name_rows.readable(vocabulary) if isinstance(self.model, XRLinear) else {}
+                described = of_labels.Described(names, [], None, optional=True) if names else None
             if described is not None:
                 vocabulary = of_labels.with_names_of(vocabulary, described.labels)
-                keeps_rows = getattr(self.model, "keep_rows", False)
-                X, Y, sample_weight, texts_of_labels = of_labels.fitted_texts(
-                    self.vectorizer, keeps_rows, X, Y, sample_weight, vocabulary, described
-                )
-                if rows is None and getattr(self.model, "calibration", None) is not None:
-                    folds = holdout_folds(X.shape[0] - len(texts_of_labels.labels), 1)
-                    rows = folds[0] if folds else None  # rows alone say what a score means, not labels' texts
+                data = of_labels.fitted_texts(self, X, Y, sample_weight, vocabulary, described, rows, scratch)
+                X, Y, sample_weight, texts_of_labels, like = data
+            if texts_of_labels is not None and rows is None and getattr(self.model, "calibration", None) is not None:
+                folds = holdout_folds(X.shape[0] - len(texts_of_labels.labels), 1)
+                rows = folds[0] if folds else None  # rows alone say what a score means, not labels' texts
             if sample_weight is not None:
                 options["sample_weight"] = sample_weight
             options |= names_for(self.model, vocabulary)
@@ -305,7 +345,7 @@ class TextModel(TextEstimator):
         except BaseException:  # with its old vectoriser the model is what it was
             self.vectorizer.fitted_ = before
             raise
-        self.label_texts_ = texts_of_labels
+        self.label_texts_, self.label_text_likeness_ = texts_of_labels, like
         self._take_labels(vocabulary)
         return top
 
@@ -456,7 +496,7 @@ class TextModel(TextEstimator):
                 warnings.simplefilter("ignore", RowsUnknownWarning)
             model = copy.copy(self.model).update(*request.arrays, **request.options)
         gone = np.setdiff1d(model.removed_labels_, self.model.removed_labels_)
-        label_texts_after = of_labels.texts_after(self.label_texts_, request, model, gone)
+        label_texts_after = of_labels.texts_after(self.label_texts_, request, model, gone, self.unlearned == "answer")
         self.vectorizer, self.model, self.label_texts_ = request.vectorizer, model, label_texts_after
         self._take_labels(request.vocabulary)
         self._free_names(gone)
@@ -554,11 +594,14 @@ class TextModel(TextEstimator):
         meta, arrays, parts = super()._fitted_state()
         if self.label_texts_ is not None:
             parts["label_texts"] = self.label_texts_.to_state()
+        if self.label_text_likeness_ is not None:
+            arrays[name_rows.ARRAY] = self.label_text_likeness_.to_array()
         return meta, arrays, {"vectorizer": self.vectorizer.to_state(), "model": self.model.to_state(), **parts}
 
     def _restore(self, state: State) -> None:
         super()._restore(state)
         self._join(self.vocabulary_)
+        self.label_text_likeness_ = name_rows.Likeness.from_state(state)
         if "label_texts" in state.parts:
             part = store.need_part(state, "label_texts", "label-texts")
             self.label_texts_ = of_labels.LabelTexts.from_state(part, self.n_labels_, self.n_features_, state)

@@ -27,7 +27,6 @@ from sylvan.data.formats.rdf import RDF_FORMS
 from sylvan.data.formats.subjects import by_uris, header_separator
 from sylvan.data.formats.tables import ANNIF_CSV, CSV, TSV, first_row, typed_column
 from sylvan.data.label_cells import AUTO
-from sylvan.data.label_terms import label_terms
 from sylvan.data.other_fields import OtherFields, RecordSource
 from sylvan.data.parts.part_folders import is_csr_folder
 from sylvan.data.streams import EncodedPath, encoding_of, head_of, open_read, unpacked_name
@@ -103,12 +102,17 @@ class FilteredPairs:
 
 def read_given_texts(path: str | None, language: str | None = None) -> dict[str, Any]:
     """The option ``label_texts`` of a model's ``fit``; nothing without a path."""
-    if path is None or path == "names":
-        return {} if path is None else {"label_texts": path}
+    if path in (None, "names", "none"):
+        return {} if path is None else {"label_texts": "names" if path == "names" else None}
     if not is_vocabulary(path):
         return {"label_texts": data.read_label_texts(path)}
+    return {"label_texts": read_vocabulary(path, language)}
+
+
+def read_vocabulary(path: str, language: str | None) -> data.SubjectVocabulary:
+    """A vocabulary, in one language if asked."""
     subjects = data.read_subjects(path)
-    return {"label_texts": subjects if language is None else need_language(subjects, language, path)}
+    return subjects if language is None else need_language(subjects, language, path)
 
 
 def need_language(
@@ -137,15 +141,6 @@ def is_vocabulary(path: str) -> bool:
         return path != "-"
     first = head_of(path).split(b"\n", 1)[0]
     return header_separator(first.decode("utf-8", "replace").rstrip("\r")) is not None
-
-
-def plain_texts(label_texts: Any, names: Any) -> Any:
-    """A vocabulary as a mapping of labels to texts, for models that know no kinds of them; anything else as it is."""
-    if not isinstance(label_texts, data.SubjectVocabulary):
-        return label_texts
-    listed = (name for row in names for name in ([row] if isinstance(row, str) else row))
-    terms = label_terms(label_texts, (name for name in listed if isinstance(name, str)))
-    return {name: [*words.names, *words.definitions] for name, words in terms.items()}
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 
 from sylvan import store
 from sylvan.arrays import validate
-from sylvan.arrays.canonical import Csr, stacked, take_rows
+from sylvan.arrays.canonical import Csr, take_rows
 from sylvan.arrays.label_filter import LabelFilter
 from sylvan.arrays.topk import TopK, answers_of
 from sylvan.arrays.types import Array, Bool, Float16, Float32, Float64, Int32, Int64
@@ -23,7 +23,8 @@ from sylvan.labels.targets import grown_labels, need_as_many
 from sylvan.models.base import CANDIDATES, Estimator
 from sylvan.models.encoders import OF_LABELS, EncodedLabels, ModelEncoder, encoded
 from sylvan.models.label_changes import denying, rows_by_id
-from sylvan.models.label_texts import text_evidence
+from sylvan.models.label_texts import name_rows, text_evidence
+from sylvan.models.label_texts.name_rows import with_text_rows
 from sylvan.ranking.calibrate import holdout_folds
 from sylvan.ranking.tail import label_gains, reweigh, tail_of
 from sylvan.text import TfidfVectorizer
@@ -43,6 +44,7 @@ class Described:
     labels: dict[str, str]
     judged: list[str]  # the texts of the rows that the curve is fitted to, where they have to be encoded
     encoder: TextEncoder | None  # what encodes these, and the labels' texts
+    optional: bool = False  # whether they are rows only where they are like the rows of their labels
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,40 +184,38 @@ def judged_rows(n: int, weight: Float32 | None) -> Int32:
     return folds[0].astype(np.int32) if folds else np.zeros(0, np.int32)
 
 
-def with_text_rows(
-    features: Csr, labels: Csr, weight: Float32 | None, texts: Csr, of: Int32
-) -> tuple[Csr, Csr, Float32 | None]:
-    """Training rows and, below them, labels' texts as rows of their labels, of weight 1."""
-    below = Csr(
-        np.arange(len(of) + 1, dtype=np.int64), of.astype(np.int32), np.ones(len(of), np.float32),
-        (len(of), labels.shape[1]),
-    )  # fmt: skip
-    weights = None if weight is None else np.concatenate((weight, np.ones(len(of), np.float32)))
-    return stacked(features, texts), stacked(labels, below), weights
-
-
 def with_names_of(vocabulary: Vocabulary, texts: Mapping[str, str]) -> Vocabulary:
     """The label names with those that have a text alone behind them, in alphabetical order."""
     return vocabulary.extended(sorted(name for name in texts if name not in vocabulary))
 
 
 def fitted_texts(
-    vectorizer: TfidfVectorizer, keeps_rows: bool, X: Any, Y: Any, sample_weight: Any, vocabulary: Vocabulary,
-    described: Described,
-) -> tuple[Any, Any, Any, LabelTexts]:  # fmt: skip
-    """The training rows with labels' texts below them, and what is kept of these texts."""
+    model: Any, X: Any, Y: Any, sample_weight: Any, vocabulary: Vocabulary, described: Described,
+    held_out: Int32 | None, scratch: store.ScratchFiles | None = None,
+) -> tuple[Any, Any, Any, LabelTexts | None, name_rows.Likeness | None]:  # fmt: skip
+    """The training rows of a TextModel with labels' texts below them, what is kept of these texts, and how like
+    the rows are to them. Where that is too little, the training rows as they are, and None."""
     features, truth = validate.pair(X, Y, owner="TextModel")
-    weight = validate.sample_weight(sample_weight, features.shape[0])
+    weight, vectorizer = validate.sample_weight(sample_weight, features.shape[0]), model.vectorizer
     truth = truth._replace(shape=(truth.shape[0], len(vocabulary)))
     texts = vectorizer.transform_rows(list(described.labels.values()))
     labels = np.array([vocabulary.id(name) for name in described.labels], np.int32)
-    seen = np.bincount(truth.indices, minlength=len(vocabulary)) > 0
-    chosen = np.flatnonzero((np.diff(texts.indptr) > 0) | ~seen[labels])  # a label needs a row
-    n, n_jobs, judged = features.shape[0], vectorizer.n_jobs, judged_rows(features.shape[0], weight)
-    rows_of_texts = take_rows(texts, chosen)
-    ids = np.arange(n, n + len(chosen)) if keeps_rows else np.full(len(chosen), -1)
+    seen, answers = np.bincount(truth.indices, minlength=len(vocabulary)) > 0, model.unlearned == "answer"
+    has_words = np.diff(texts.indptr) > 0
+    chosen = np.flatnonzero(has_words | ~seen[labels] if answers else has_words & seen[labels])  # a label needs a row
+    rows_of_texts, like = take_rows(texts, chosen), None
     label_texts = LabelTexts.empty(len(vocabulary), features.shape[1])
-    label_texts, of_rows = label_texts.with_texts(rows_of_texts, labels[chosen], ids.astype(np.int64)), None
+    label_texts = label_texts.with_texts(rows_of_texts, labels[chosen], np.full(len(chosen), -1))
+    if not answers:
+        folds = holdout_folds(features.shape[0], 1, weight) if held_out is None else [held_out]
+        like = name_rows.likeness(features, truth, label_texts.texts, folds[0]) if folds else None
+        if not len(chosen) or (described.optional if like is None else not like.helps):
+            return X, Y, sample_weight, None, like
+    n, n_jobs, judged = features.shape[0], vectorizer.n_jobs, judged_rows(features.shape[0], weight)
+    keeps_rows = getattr(model.model, "keep_rows", False)
+    if keeps_rows:
+        label_texts = replace(label_texts, rows=np.arange(n, n + len(chosen), dtype=np.int64))
+    of_rows = None
     if (encoder := described.encoder) is not None:
         of_rows = encoded(encoder, described.judged, n_jobs, "Encoding texts of rows").astype(np.float16)
         vectors = np.zeros((len(vocabulary), of_rows.shape[1]), np.float16)
@@ -225,9 +225,11 @@ def fitted_texts(
             label_texts, encoded=EncodedLabels(ModelEncoder(encoder), vectors), judged=judged[again].astype(np.int64),
             judged_vectors=of_rows[again],
         )  # fmt: skip
-    label_texts = label_texts.learned_from(features, truth, weight, judged, of_rows, n_jobs)
-    rows, truth, weight = with_text_rows(features, truth, weight, rows_of_texts, labels[chosen])
-    return rows.to_scipy(), truth.to_scipy(), weight, label_texts
+    if answers:
+        label_texts = label_texts.learned_from(features, truth, weight, judged, of_rows, n_jobs)
+    empty = np.empty if scratch is None else scratch.zeros
+    rows, truth, weight = with_text_rows(features, truth, weight, rows_of_texts, labels[chosen], empty)
+    return rows.to_scipy(), truth.to_scipy(), weight, label_texts, like
 
 
 @dataclass(frozen=True, eq=False)
@@ -358,7 +360,9 @@ def with_known_texts(label_texts: LabelTexts, features: Csr, truth: Csr, n_label
     return features, truth
 
 
-def texts_after(texts: LabelTexts | None, request: Request, model: Any, gone: Int32) -> LabelTexts | None:
+def texts_after(
+    texts: LabelTexts | None, request: Request, model: Any, gone: Int32, answers: bool
+) -> LabelTexts | None:
     """The texts of labels after an update; learned from the rows again where some are forgotten, or texts come."""
     if texts is None and not len(request.labels):
         return None
@@ -376,7 +380,7 @@ def texts_after(texts: LabelTexts | None, request: Request, model: Any, gone: In
     if len(gone):
         texts = texts.without(gone)
     forgets = request.options.get("forget") is not None
-    if stored is not None and (forgets or len(gone) or len(request.labels)):
+    if stored is not None and answers and (forgets or len(gone) or len(request.labels)):
         real = np.flatnonzero(~np.isin(stored.ids, texts.rows))
         features, labels, weight = stored.taken(real)
         judged, vectors = judged_rows(features.shape[0], weight), None
