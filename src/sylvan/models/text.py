@@ -332,6 +332,8 @@ class TextModel(TextEstimator):
             if texts_of_labels is not None and rows is None and getattr(self.model, "calibration", None) is not None:
                 folds = holdout_folds(X.shape[0] - len(texts_of_labels.labels), 1)
                 rows = folds[0] if folds else None  # rows alone say what a score means, not labels' texts
+            if texts_of_labels is not None and rows is not None and isinstance(self.model, XRLinear):
+                options["n_texts"] = len(texts_of_labels.labels)
             if sample_weight is not None:
                 options["sample_weight"] = sample_weight
             options |= names_for(self.model, vocabulary)

@@ -184,9 +184,10 @@ class Trained(NamedTuple):
 
 def train(
     params: Any, data: TrainingData, folds: Sequence[Int32], k: int, layers: Mapping[int, LayerWeights] | None,
-    force: bool, **running: Any,
+    force: bool, n_texts: int = 0, **running: Any,
 ) -> Trained:  # fmt: skip
-    """All phases. ``folds`` are held-out rows, of which the trees are asked for ``k`` answers as if they were new."""
+    """All phases. ``folds`` are held-out rows, of which the trees are asked for ``k`` answers as if they were new. The
+    last ``n_texts`` rows are texts of labels."""
     features, labels, weight, about, factors, length = data
     rows = np.sort(np.concatenate(folds)) if len(folds) else None
 
@@ -215,10 +216,17 @@ def train(
         fitted = FittedTrees([each.ranker for each in trained], factors, chosen)
         top = calibrator = held_out = None
         if rows is not None:
-            unseen = UnseenRows(features, folds, run)
+            n = features.shape[0] - n_texts
+            others = features.between(0, n) if isinstance(features, Csr) else features  # no texts of labels
+            unseen = UnseenRows(others, folds, run)
             changes = [[unseen.changed(layer) for layer in each.changes] for each in trained]
             top = fitted.rank_changed(unseen.features, changes, k, search_of(params, fitted), placed)
             top = answers_of(top, unseen.known)
+            if n_texts:
+                counts = np.bincount(labels.indices[: labels.indptr[n]], minlength=labels.shape[1])
+                counts -= np.bincount(take_rows(labels, rows).indices, minlength=labels.shape[1])
+                texts = np.arange(n, features.shape[0])
+                top = unseen.answered(top, take_rows(labels, texts), features.take(texts), counts)
             right, row_weight = hits(top, take_rows(labels, rows)), None if weight is None else weight[rows]
             if params.calibration is not None:
                 calibrator = Calibrator.fit(params.calibration, top, right, row_weight)

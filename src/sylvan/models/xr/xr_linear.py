@@ -311,9 +311,10 @@ class XRLinear(Estimator):
     def _fit(
         self, X: Any, Y: Any, sample_weight: Any, holdout: Sequence[npt.NDArray[np.int32]] | None, *,
         label_features: Any = None, label_embeddings: Any = None, layers: Mapping[int, LayerWeights] | None = None,
-        force: bool = False, **running: Any,
+        force: bool = False, n_texts: int = 0, **running: Any,
     ) -> TopK | None:  # fmt: skip
-        """Train, and answer with probabilities for held-out rows: a ``holdout``, or what calibrates the model."""
+        """Train, and answer with probabilities for held-out rows: a ``holdout``, or what calibrates the model. The last
+        ``n_texts`` rows are texts of labels."""
         data, vocabulary = self._verified(X, Y, sample_weight, label_features, label_embeddings)
         data = data.scaled(self)
         features, labels, weight = data.features, data.labels, data.weight
@@ -324,7 +325,7 @@ class XRLinear(Estimator):
         folds = [] if holdout is None else holdout
         if holdout is None and self.calibration is not None:
             folds = holdout_folds(features.shape[0], self.calibration_folds, weight)
-        trained = train(self, data, folds, DEPTH if holdout is None else CANDIDATES, layers, force, **running)
+        trained = train(self, data, folds, DEPTH if holdout is None else CANDIDATES, layers, force, n_texts, **running)
         self._keep_names(X, vocabulary, one_class_a_row(Y))
         self.n_rows_, self.n_features_ = features.shape
         self.label_counts_ = np.bincount(labels.indices, minlength=labels.shape[1]).astype(np.int64)
