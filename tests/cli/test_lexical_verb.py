@@ -65,7 +65,15 @@ def test_words_alone(call: Any, tmp_path: Path, form: str) -> None:
 
 def test_a_vocabulary_is_texts_to_other_models_too(call: Any, rows: Path) -> None:
     (rows / "subjects.csv").write_text("uri,label,alternative\nn1,whaling,whale hunting|whales\nn9,steam engines,\n")
-    arguments = ("--label-texts", str(rows / "subjects.csv"), "--model", str(rows / "m"), "-q")
+    arguments = (
+        "--label-texts",
+        str(rows / "subjects.csv"),
+        "--model",
+        str(rows / "m"),
+        "-q",
+        "--set",
+        "unlearned=answer",
+    )
     outcome = call("train", "xr-linear", str(rows / "rows.jsonl"), *arguments)
     assert (outcome.code, outcome.err) == (0, "")
     assert "n9" in sylvan.load(rows / "m").vocabulary_

@@ -134,7 +134,8 @@ def test_a_third_column_of_names_is_said(call: Callable[..., Outcome]) -> None:
 
 
 WRONG_TABLES: dict[str, tuple[str, str]] = {
-    "two columns of one name": ("uri,label_en,label_en\nu:1,a,b\n", "line 1: two columns are called 'label_en'"),
+    "two columns of one name":
+        ("uri,label_en,label_en\nu:1,a,b\n", "line 1: the columns 2 and 3 are both called 'label_en'"),
     "a comma without quotes": ("uri,label_en\nu:1,Smith, John\n", "line 2: the row has 3 cells, but the header has 2"),
     "no header": ("http://x/1,whales\n", "line 1: the header must name the columns uri and label"),
     "one URI twice": ("uri,label\n<u:1>,a\nu:1,b\n", "line 3: the URI 'u:1' stands there twice"),

@@ -93,7 +93,9 @@ class TestDecision:
         assert given.label_texts_ is not None
 
     def test_other_models_have_no_such_rows_unasked(self) -> None:
+        """Nor has one that keeps its rows, whose ids would count those of names too."""
         assert TextModel(model=NeighborRanker(n_jobs=1)).fit(TEXTS, LABELS).label_texts_ is None
+        assert len(model(keep_rows=True).fit(TEXTS, LABELS).model.row_ids_) == len(TEXTS)
 
     def test_held_out_rows_decide_and_are_answered(self) -> None:
         rows = np.arange(0, 3000, 10, dtype=np.int32)
@@ -184,7 +186,7 @@ class TestFilesAndUpdates:
             TextModel.from_state(state)
 
     def test_updates_leave_the_rows_of_names_where_they_are(self) -> None:
-        tagger = model(keep_rows=True).fit(TEXTS, LABELS)
+        tagger = model(keep_rows=True).fit(TEXTS, LABELS, label_texts="names")
         n_names = len(tagger.label_texts_.rows)
         tagger.update(["The lighthouses of Neptune"], [["Lighthouses of Neptune"]])
         assert len(tagger.label_texts_.rows) == n_names and tagger.label_texts_.curve is None

@@ -93,7 +93,9 @@ def test_members_over_texts_that_know_other_labels(described: bool) -> None:
     some = [names[::-1] for names in labels[50:]]
     signs = {f"label {label}": f"sign{label}" for label in range(8)} | {"new label": "word1 word2 word3"}
     options = {"label_texts": signs} if described else {}
-    second = TextModel(model=NeighborRanker(n_neighbors=NEAREST, n_jobs=1)).fit(rows[50:], some, **options)
+    second = TextModel(model=NeighborRanker(n_neighbors=NEAREST, n_jobs=1), unlearned="answer").fit(
+        rows[50:], some, **options
+    )
     assert len(second.unlearned_labels_) == described, "one is ranked by its text, not by votes"
     model = Reranker.of_fitted([first, second], **FEW)
     assert any(model.vocabulary_.id(name) != own for own, name in enumerate(second.vocabulary_))

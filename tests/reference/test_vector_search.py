@@ -100,7 +100,7 @@ def test_chosen_settings(shape: tuple[int, int, int, int, str, int], order: str,
     index = made(*shape)
     queries = comparable(np.random.default_rng(shape[-1] + 2).normal(size=(12, shape[1])), shape[4])
     nearest = index.nearest(queries, k, None, 1)
-    tuning = choose_settings(index.network, index.buckets, queries, nearest, recall=recall, order=order, n_jobs=1)
+    tuning = choose_settings(index, queries, nearest, recall=recall, order=order, n_jobs=1)
 
     def reached(wanted: SearchSettings) -> float:
         ids = index.search(queries, shape[0], wanted, 1)[0]

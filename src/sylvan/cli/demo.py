@@ -76,7 +76,7 @@ def _phase(title: str) -> Iterator[list[str]]:
 
 
 def _train(train: Any, seed: int, threads: int | None) -> Any:
-    """The three phases one by one, as ``TextModel(...).fit(texts, labels)`` runs them."""
+    """The three phases one by one, as ``TextModel(...).fit(texts, labels, label_texts=None)`` runs them."""
     from sylvan import data, indexing
     from sylvan.models.text import TextModel, usual_vectorizer
     from sylvan.models.xr.xr_linear import XRLinear

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import tempfile
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Annotated, Any, Literal
@@ -149,7 +149,8 @@ class TextModel(TextEstimator):
             The weight of each text.
         label_texts : mapping of str to (str or list of str), or "auto", "names" or None, default "auto"
             A text for some or all labels: their names in words, synonyms, definitions. With "names" each label's name
-            is its text; with "auto" it is where ``model`` is an XRLinear and most names are words, not codes. A
+            is its text; with "auto" it is where ``model`` is an XRLinear that keeps no rows, whose ids would count
+            those of names too, and most names are words, not codes. A
             label's text is one more training row of this label, unless held-out rows are hardly more like the texts of
             their own labels than like others', as ``label_text_likeness_`` says.
             With ``unlearned="answer"`` every text is such a row. A label without any other row is then ranked by its
@@ -236,16 +237,19 @@ class TextModel(TextEstimator):
         """
         self.check_params()
         texts, described, judged = check_texts(X, "TextModel"), {}, []
-        if label_texts is not None:  # as many rows more
-            names, labels = encode_labels(Y)
-            if label_texts == "auto":
-                described = name_rows.readable(names) if isinstance(self.model, XRLinear) else {}
-            else:
-                described = self._texts_of_labels(label_texts, names)
-                judged = self._judged_texts(texts, sample_weight)
-        if described:
-            Y = [*named_rows(names, labels), *([name] for name in described)]
-            texts = [*texts, *described.values()]
+        named: Any = Y
+        if label_texts == "auto":
+            # of lists of names, all of them are read much sooner than they are encoded
+            listed = isinstance(Y, list) and all(type(row) is list and all(type(it) is str for it in row) for row in Y)
+            named = Y if listed else named_rows(*encode_labels(Y))
+            described = self._readable(sorted(set().union(*named)))
+        elif label_texts is not None:
+            vocabulary, labels = encode_labels(Y)
+            described, named = self._texts_of_labels(label_texts, vocabulary), named_rows(vocabulary, labels)
+            judged = self._judged_texts(texts, sample_weight)
+        if described:  # as many rows more
+            need_as_many(len(texts), len(named))
+            Y, texts = [*named, *([name] for name in described)], [*texts, *described.values()]
             if sample_weight is not None:
                 sample_weight = np.append(sample_weight, np.ones(len(described)))
         if sample_weight is not None:
@@ -312,6 +316,11 @@ class TextModel(TextEstimator):
             )  # fmt: skip
         return {name: text for name, text in named.items() if name in vocabulary}
 
+    def _readable(self, names: Collection[str]) -> dict[str, str]:
+        """The texts of labels that nobody gave: names that are words, for a model whose rows have no ids."""
+        may = isinstance(self.model, XRLinear) and not self.model.keep_rows
+        return name_rows.readable(names) if may else {}
+
     def _fit(
         self, features: Callable[[], Any], labels: Callable[[], tuple[Vocabulary, Any]], sample_weight: Any,
         options: dict[str, Any], rows: npt.NDArray[np.int32] | None = None,
@@ -323,7 +332,7 @@ class TextModel(TextEstimator):
             X = features()
             vocabulary, Y = labels()
             if described == "auto":
-                names = name_rows.readable(vocabulary) if isinstance(self.model, XRLinear) else {}
+                names = self._readable(vocabulary)
                 described = of_labels.Described(names, [], None, optional=True) if names else None
             if described is not None:
                 vocabulary = of_labels.with_names_of(vocabulary, described.labels)

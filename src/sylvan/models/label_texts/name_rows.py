@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,6 @@ import numpy as np
 from sylvan import store
 from sylvan.arrays.canonical import Csr, stacked, take_rows
 from sylvan.arrays.types import Array, Float32, Float64, Int32
-from sylvan.labels.vocabulary import Vocabulary
 from sylvan.params.wording import counted
 from sylvan.ranking.calibrate import MIN_EACH
 
@@ -61,10 +60,10 @@ class Likeness:
         return cls(int(n_pairs), *means)
 
 
-def readable(vocabulary: Vocabulary) -> dict[str, str]:
+def readable(names: Collection[str]) -> dict[str, str]:
     """The names that are words, as texts, where most names are: none of URIs, numbers or codes."""
-    words = {name: name.replace("_", " ") for name in vocabulary if _WORD.search(name) and not _CODE.fullmatch(name)}
-    return words if 2 * len(words) >= len(vocabulary) else {}
+    words = {name: name.replace("_", " ") for name in names if _WORD.search(name) and not _CODE.fullmatch(name)}
+    return words if 2 * len(words) >= len(names) else {}
 
 
 def with_text_rows(

@@ -217,7 +217,7 @@ def train(
         top = calibrator = held_out = None
         if rows is not None:
             n = features.shape[0] - n_texts
-            others = features.between(0, n) if isinstance(features, Csr) else features  # no texts of labels
+            others = features.between(0, n) if n_texts and isinstance(features, Csr) else features
             unseen = UnseenRows(others, folds, run)
             changes = [[unseen.changed(layer) for layer in each.changes] for each in trained]
             top = fitted.rank_changed(unseen.features, changes, k, search_of(params, fitted), placed)
