@@ -143,11 +143,17 @@ def spoil_keys(path: Path) -> None:
         file.executemany("UPDATE vectors SET key = ? WHERE key = ?", zip(keys[1:] + keys[:1], marked, strict=True))
 
 
+def spoil_types(path: Path) -> None:
+    with contextlib.closing(sqlite3.connect(path)) as file, file:
+        file.execute("UPDATE vectors SET vector = 7")
+
+
 @pytest.mark.parametrize(
     "spoil",
     [
         spoil_vectors,
         spoil_keys,
+        spoil_types,
         lambda path: path.write_bytes(path.read_bytes()[:-1000]),
         lambda path: path.write_bytes(path.read_bytes()[:2000]),
         lambda path: path.write_bytes(b"no database at all" * 100),

@@ -66,9 +66,10 @@ class EmbeddingCache:
         vectors = np.zeros((len(keys), self._dim), dtype=np.float32)
         with contextlib.suppress(sqlite3.Error), self._opened() as cache:
             for place, key in enumerate(keys):
-                row = cache.execute("SELECT vector, checksum FROM vectors WHERE key = ?", (key,)).fetchone()
-                if row is not None and len(row[0]) == 4 * self._dim and _checksum(key, row[0]) == row[1]:
-                    is_cached[place], vectors[place] = True, np.frombuffer(row[0], "<f4")
+                found = cache.execute("SELECT vector, checksum FROM vectors WHERE key = ?", (key,)).fetchone()
+                vector, checksum = found or (None, None)
+                if type(vector) is bytes and len(vector) == 4 * self._dim and _checksum(key, vector) == checksum:
+                    is_cached[place], vectors[place] = True, np.frombuffer(vector, "<f4")
         return is_cached, vectors[is_cached]
 
     def add(self, keys: Iterable[bytes], vectors: npt.NDArray[np.float32]) -> None:
