@@ -18,6 +18,7 @@ import sylvan
 from sylvan import BeamTreeClassifier, Ensemble, NeighborRanker, TextModel, XRLinear, data
 from sylvan.errors import DataError
 from sylvan.models.label_texts.label_texts import LabelTexts, judged_rows
+from sylvan.models.xr import xr_linear
 from sylvan.ranking.tail import label_gains
 
 WORDS = [f"word{number:02d}" for number in range(40)]
@@ -174,15 +175,16 @@ class TestFit:
 
     def test_rows_alone_calibrate(self, monkeypatch: pytest.MonkeyPatch) -> None:
         asked: list[Any] = []
-        fit = XRLinear.fit_holding_out
-        monkeypatch.setattr(
-            XRLinear, "fit_holding_out", lambda *given, **options: asked.append(given[3]) or fit(*given, **options)
-        )
+        train = xr_linear.train
+        watched = lambda *given, **options: asked.extend(given[2]) or train(*given, **options)  # noqa: E731
+        monkeypatch.setattr(xr_linear, "train", watched)
         texts, labels = [f"{word} {n}" for n in range(100) for word in ("whale", "bread")], [0, 1] * 100
         names = {str(label): "whale" for label in range(400)}
         model = TextModel(unlearned="answer").fit(texts, labels, label_texts=names)
         assert model.calibrator_ is None and model.model.calibrator_ is not None  # the texts' rows are more than half
         assert len(asked) == 1 and len(asked[0]) > 0 and max(asked[0]) < len(texts)
+        TextModel(unlearned="answer").fit(texts[:100], labels[:100], label_texts=names)
+        assert len(asked) == 1  # too few rows to hold any out, however many texts there are
 
     def test_any_number_of_threads_gives_the_same_bits(self, kept: TextModel) -> None:
         same_bits(texts_of(fitted(n_jobs=3)), texts_of(kept))

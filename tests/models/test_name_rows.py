@@ -123,6 +123,8 @@ class TestLikeness:
         result = likeness(*validate.pair(X, Y), validate.features(Z), held_out)
         pairs = [(row, label) for row in held_out for label in range(12) if Y[row, label] and Z[label].nnz]
         others = np.random.default_rng(0).permutation([label for _, label in pairs])
+        both = [(pair, other) for pair, other in zip(pairs, others, strict=True) if not Y[pair[0], other]]
+        pairs, others = [pair for pair, _ in both], [other for _, other in both]
         products = [[float((X[row] @ Z[of].T).sum()) for of in two] for (row, *two) in
                     ((row, label, other) for (row, label), other in zip(pairs, others, strict=True))]  # fmt: skip
         own, by_chance = np.array(products).T

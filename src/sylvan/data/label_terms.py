@@ -69,7 +69,7 @@ def label_terms(label_texts: Any, names: Iterable[str]) -> dict[str, LabelTerms]
 def named_texts(label_texts: Any, names: Iterable[str]) -> dict[str, str]:
     """The text of each label that has one, for models that know no kinds of terms: a label's texts are joined."""
     if isinstance(label_texts, str) and label_texts == "names":
-        return {name: name for name in names}
+        return {name: name.replace("_", " ") for name in names}
     if hasattr(label_texts, "terms"):
         terms = label_terms(label_texts, names)
         return {name: " ".join((*words.names, *words.definitions)) for name, words in sorted(terms.items())}

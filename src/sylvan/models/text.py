@@ -328,6 +328,8 @@ class TextModel(TextEstimator):
     ) -> TopK | None:  # fmt: skip
         """Vectoriser first, then the labels, then the model, perhaps with answers to held-out ``rows``."""
         before, texts_of_labels, like = self.vectorizer.fitted_, None, None
+        if scratch is None and options.get("memory_limit") is not None:
+            scratch = ScratchFiles(tempfile.gettempdir())
         try:
             X = features()
             vocabulary, Y = labels()
@@ -338,17 +340,21 @@ class TextModel(TextEstimator):
                 vocabulary = of_labels.with_names_of(vocabulary, described.labels)
                 data = of_labels.fitted_texts(self, X, Y, sample_weight, vocabulary, described, rows, scratch)
                 X, Y, sample_weight, texts_of_labels, like = data
-            if texts_of_labels is not None and rows is None and getattr(self.model, "calibration", None) is not None:
-                folds = holdout_folds(X.shape[0] - len(texts_of_labels.labels), 1)
-                rows = folds[0] if folds else None  # rows alone say what a score means, not labels' texts
-            if texts_of_labels is not None and rows is not None and isinstance(self.model, XRLinear):
-                options["n_texts"] = len(texts_of_labels.labels)
+            if texts_of_labels is not None and isinstance(self.model, XRLinear):
+                options["n_texts"] = len(texts_of_labels.labels)  # rows alone say what a score means, not labels' texts
+            elif texts_of_labels is not None and rows is None and getattr(self.model, "calibration", None) is not None:
+                n = X.shape[0] - len(texts_of_labels.labels)
+                folds = holdout_folds(n, 1, None if sample_weight is None else sample_weight[:n])
+                rows = folds[0] if folds else None
             if sample_weight is not None:
                 options["sample_weight"] = sample_weight
             options |= names_for(self.model, vocabulary)
             if rows is None:
                 top = None
-                self.model.fit(X, Y, **options)
+                if isinstance(self.model, XRLinear) and texts_of_labels is not None:
+                    self.model.fit_holding_out(X, Y, None, **options)
+                else:
+                    self.model.fit(X, Y, **options)
             else:
                 top = self.model.fit_holding_out(X, Y, rows, **options)
                 if top is not None and self.unknown == "none":

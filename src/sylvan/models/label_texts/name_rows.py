@@ -15,7 +15,7 @@ from sylvan.arrays.types import Array, Float32, Float64, Int32
 from sylvan.params.wording import counted
 from sylvan.ranking.calibrate import MIN_EACH
 
-MOST = 2_000  # held-out rows
+MOST = 2_000  # held-out rows, evenly among all
 ARRAY = "label_text_likeness"
 # On eight sets, of 600 to 70,000 rows, likeness was 8 to 1,000 times that by chance, and 1 to 2 times where labels had
 # the texts of others, or codes that look like words of rows.
@@ -30,7 +30,7 @@ class Likeness:
 
     n_pairs: int  # of a row and one of its labels that has a text
     of_labels: float  # mean product of the row's features with those of the label's text
-    by_chance: float  # with those of another row's label
+    by_chance: float  # with the same texts in another order
     error: float  # standard error of the difference of these means
 
     @property
@@ -81,9 +81,9 @@ def with_text_rows(
 
 def likeness(features: Csr, labels: Csr, texts: Csr, held_out: Int32) -> Likeness | None:
     """How like rows are to their labels' texts; None of too few pairs to tell. Chance is the same labels in another
-    order, which depends on the number of pairs alone."""
+    order, which depends on the number of pairs alone, where these aren't the row's own."""
     # Shapes: features (n, d); labels (n, L); texts (L, d), empty where a label has none; held_out (m,)
-    held_out = held_out[:MOST]
+    held_out = held_out[:: -(-len(held_out) // MOST)]
     truth = take_rows(labels, held_out)
     row, label = np.repeat(held_out, np.diff(truth.indptr)), truth.indices
     has_text = np.diff(texts.indptr)[label] > 0
@@ -92,6 +92,10 @@ def likeness(features: Csr, labels: Csr, texts: Csr, held_out: Int32) -> Likenes
         return None
     X, Z = features.to_scipy()[row], texts.to_scipy()
     other = np.random.default_rng(0).permutation(label)
+    is_other = np.asarray(labels.to_scipy()[row, other]).ravel() == 0
+    if is_other.sum() < MIN_EACH:
+        return None
+    X, label, other = X[is_other], label[is_other], other[is_other]
     own, by_chance = (np.asarray(X.multiply(Z[of]).sum(axis=1), np.float64).ravel() for of in (label, other))
-    error = np.std(own - by_chance) / np.sqrt(len(row))
-    return Likeness(len(row), float(own.mean()), float(by_chance.mean()), float(error))
+    error = np.std(own - by_chance) / np.sqrt(len(label))
+    return Likeness(len(label), float(own.mean()), float(by_chance.mean()), float(error))

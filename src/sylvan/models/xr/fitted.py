@@ -207,22 +207,23 @@ def train(
         by_rows = params.tree is None and params.embedding == "pifa" and params.clustering != "random"
         movable = by_rows and trees[0].depth > 1 and max(tree.most_copies for tree in trees) == 1
         placed = placed_by_own_rows(trees, features, labels, rows, run) if movable and rows is not None else None
+        n = features.shape[0] - n_texts
+        others = features.between(0, n) if n_texts and isinstance(features, Csr) else features
         trained = []
         for number, tree in enumerate(trees):
-            training = tree_training(params, tree.depth, number, features, length)
+            training = tree_training(params, tree.depth, number, others, length)
             options = {"runner": run.within(f"tree{number}"), "fixed": layers, "keeps": params.keep_rows}
             trained.append(train_rankers(features, labels, tree, training, weight, folds, **options))
-        chosen = chosen_by_rows(params, features, trees[0].depth)
+        chosen = chosen_by_rows(params, others, trees[0].depth)
         fitted = FittedTrees([each.ranker for each in trained], factors, chosen)
         top = calibrator = held_out = None
         if rows is not None:
-            n = features.shape[0] - n_texts
-            others = features.between(0, n) if n_texts and isinstance(features, Csr) else features
             unseen = UnseenRows(others, folds, run)
             changes = [[unseen.changed(layer) for layer in each.changes] for each in trained]
             top = fitted.rank_changed(unseen.features, changes, k, search_of(params, fitted), placed)
             top = answers_of(top, unseen.known)
             if n_texts:
+                # of each label, the rows that are neither held out nor texts
                 counts = np.bincount(labels.indices[: labels.indptr[n]], minlength=labels.shape[1])
                 counts -= np.bincount(take_rows(labels, rows).indices, minlength=labels.shape[1])
                 texts = np.arange(n, features.shape[0])

@@ -47,13 +47,15 @@ class UnseenRows:
         # shape (m,): 1 where rows aren't of unit length: then nothing has scaled them
         self.factors = factors.astype(np.float32)
         self.features = rows._replace(data=rows.data * self.factors[row_of_value])  # shape (m, d): times the factors
-        self._alone = rows._replace(data=(~seen).astype(np.float32))  # shape (m, d): 1 for features of no other row
+        # shape (m, d): 1 for features that no other row has
+        self._alone = sp.csr_matrix(((~seen).astype(np.float32), rows.indices, rows.indptr), shape=rows.shape)
+        self._alone.eliminate_zeros()
 
     def answered(self, top: TopK, labels: Csr, texts: Csr, counts: Int64) -> TopK:
-        """The answers to the rows that a new row might get, where labels' ``texts`` are rows too: none that is a label
-        without other rows, and none whose text has a word that the row alone brought."""
+        """The answers to the rows that a new row might get, where labels' ``texts`` are rows too: no labels that only
+        held-out rows have, and none whose text shares a word with the row that no other row has."""
         # Shapes: top (m, k); labels (j, L); texts (j, d); counts (L,): how many other rows each label has
-        by_word = self._alone.to_scipy() @ texts.to_scipy().T @ labels.to_scipy()
+        by_word = self._alone @ texts.to_scipy().T @ labels.to_scipy()
         rows, places = np.repeat(np.arange(len(top.labels)), top.k), top.labels.ravel()
         shared = np.asarray(by_word[rows, np.maximum(places, 0)]).reshape(top.labels.shape) > 0
         return resized(keep(top, (top.labels >= 0) & (counts > 0)[top.labels] & ~shared), top.k)

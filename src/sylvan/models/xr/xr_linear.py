@@ -303,10 +303,10 @@ class XRLinear(Estimator):
         return self
 
     def fit_holding_out(
-        self, X: Any, Y: Any, rows: npt.NDArray[np.int32], sample_weight: Any = None, **options: Any
+        self, X: Any, Y: Any, rows: npt.NDArray[np.int32] | None, sample_weight: Any = None, **options: Any
     ) -> TopK | None:
-        """As :meth:`fit`; see :meth:`Estimator.fit_holding_out`."""
-        return self._fit(X, Y, sample_weight, [rows], **options)
+        """As :meth:`fit`; see :meth:`Estimator.fit_holding_out`. Without ``rows``, those that calibrate the model."""
+        return self._fit(X, Y, sample_weight, None if rows is None else [rows], **options)
 
     def _fit(
         self, X: Any, Y: Any, sample_weight: Any, holdout: Sequence[npt.NDArray[np.int32]] | None, *,
@@ -324,7 +324,8 @@ class XRLinear(Estimator):
             raise ParameterError("The 'keep_rows' parameter of XRLinear must be False beside layers trained elsewhere.")
         folds = [] if holdout is None else holdout
         if holdout is None and self.calibration is not None:
-            folds = holdout_folds(features.shape[0], self.calibration_folds, weight)
+            n = features.shape[0] - n_texts
+            folds = holdout_folds(n, self.calibration_folds, None if weight is None else weight[:n])
         trained = train(self, data, folds, DEPTH if holdout is None else CANDIDATES, layers, force, n_texts, **running)
         self._keep_names(X, vocabulary, one_class_a_row(Y))
         self.n_rows_, self.n_features_ = features.shape
