@@ -65,7 +65,7 @@ class TestDecision:
         refused = model().fit(TEXTS, LABELS, label_texts=of_others())
         assert refused.label_texts_ is None and not refused.label_text_likeness_.helps
         same_bits(refused.model, model().fit(TEXTS, LABELS, label_texts=None).model)
-        assert "no training rows" in refused.label_text_likeness_.sentence()
+        assert "not used as training rows" in refused.label_text_likeness_.sentence()
 
     def test_in_any_case_where_labels_without_rows_are_to_be_answered(self) -> None:
         certain = model().set_params(unlearned="answer").fit(TEXTS, LABELS, label_texts=of_others())

@@ -82,7 +82,7 @@ class TextModel(TextEstimator):
     labels_field_ : str
         The field of their labels, in the same way; "labels" by default.
     label_texts_ : LabelTexts or None
-        Of a model whose labels' texts are training rows.
+        Of a model whose labels' texts are training rows; None otherwise.
     label_text_likeness_ : Likeness or None
         What decided whether they are: how like held-out rows are to the texts of their own labels, ``of_labels``, and
         ``by_chance``.

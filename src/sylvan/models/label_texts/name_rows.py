@@ -15,11 +15,11 @@ from sylvan.arrays.types import Array, Float32, Float64, Int32
 from sylvan.params.wording import counted
 from sylvan.ranking.calibrate import MIN_EACH
 
-MOST = 2_000  # held-out rows, evenly among all
+MOST_HELD_OUT = 2_000  # evenly among all
 ARRAY = "label_text_likeness"
 # On eight sets, of 600 to 70,000 rows, likeness was 8 to 1,000 times that by chance, and 1 to 2 times where labels had
 # the texts of others, or codes that look like words of rows.
-TIMES, ERRORS = 3.0, 3.0
+LEAST_RATIO, LEAST_ERRORS = 3.0, 3.0
 _WORD = re.compile(r"[^\W\d_]{3,}")
 _CODE = re.compile(r"\S*(://|\d)\S*|\w+:\S+")  # a URI, a word with a number in it, a name with a prefix
 
@@ -36,13 +36,14 @@ class Likeness:
     @property
     def helps(self) -> bool:
         """Whether labels' texts become training rows."""
-        return self.of_labels > TIMES * self.by_chance and self.of_labels - self.by_chance > ERRORS * self.error
+        is_certain = self.of_labels - self.by_chance > LEAST_ERRORS * self.error
+        return is_certain and self.of_labels > LEAST_RATIO * self.by_chance
 
     def sentence(self) -> str:
         """What was decided, and why."""
         return (
-            f"The texts of labels are {'' if self.helps else 'no '}training rows: the mean likeness of held-out rows "
-            f"to those of their labels is {self.of_labels:.4f}, and {self.by_chance:.4f} by chance "
+            f"The texts of labels are {'' if self.helps else 'not '}used as training rows: the mean likeness of "
+            f"held-out rows to those of their labels is {self.of_labels:.4f}, and {self.by_chance:.4f} by chance "
             f"({counted(self.n_pairs, 'pair')})."
         )
 
@@ -83,7 +84,7 @@ def likeness(features: Csr, labels: Csr, texts: Csr, held_out: Int32) -> Likenes
     """How like rows are to their labels' texts; None of too few pairs to tell. Chance is the same labels in another
     order, which depends on the number of pairs alone, where these aren't the row's own."""
     # Shapes: features (n, d); labels (n, L); texts (L, d), empty where a label has none; held_out (m,)
-    held_out = held_out[:: -(-len(held_out) // MOST)]
+    held_out = held_out[:: max(1, -(-len(held_out) // MOST_HELD_OUT))]
     truth = take_rows(labels, held_out)
     row, label = np.repeat(held_out, np.diff(truth.indptr)), truth.indices
     has_text = np.diff(texts.indptr)[label] > 0
