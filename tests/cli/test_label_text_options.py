@@ -69,3 +69,18 @@ def test_a_model_over_matrices_takes_no_texts(call: Any, files: Path, tmp_path: 
     sylvan.XRLinear().fit([[1.0, 0], [0, 1]], [0, 1]).save(str(folder))
     outcome = call("update", str(folder), "--label-texts", str(files / "whaling.tsv"))
     assert outcome.code != 0 and "is for a TextModel or a LexicalMatcher. Got a XRLinear instead." in outcome.err
+
+
+def test_a_vocabulary_says_what_codes_are_called(call: Any, files: Path, tmp_path: Path) -> None:
+    rows = data.read_jsonl(files / "train.jsonl")
+    code = {name: f"http://example.org/{n}" for n, name in enumerate(sorted({it for row in rows.labels for it in row}))}
+    data.write_jsonl(tmp_path / "codes.jsonl", rows.texts, [[code[name] for name in row] for row in rows.labels])
+    lines = [f"<{uri}>\t{name}\n" for name, uri in code.items()] + ["<http://example.org/none>\tno row has it\n"]
+    (tmp_path / "names.tsv").write_text("".join(lines))
+    for folder, more in ("named", ()), ("plain", ("--label-texts", "none")):
+        arguments = ("--model", str(tmp_path / folder), "--vocabulary", str(tmp_path / "names.tsv"), *more)
+        outcome = call("train", "xr-linear", str(tmp_path / "codes.jsonl"), *arguments)
+        assert outcome.code == 0 and "Warning" not in outcome.err
+        assert ("The texts of labels are used as training rows" in outcome.err + outcome.out) == (folder == "named")
+        model = sylvan.load(str(tmp_path / folder))
+        assert (model.label_texts_ is not None) == (folder == "named") and model.n_labels_ == len(code)
