@@ -48,7 +48,8 @@ class UnseenRows:
         self.factors = factors.astype(np.float32)
         self.features = rows._replace(data=rows.data * self.factors[row_of_value])  # shape (m, d): times the factors
         # shape (m, d): 1 for features that no other row has
-        self._alone = sp.csr_matrix(((~seen).astype(np.float32), rows.indices, rows.indptr), shape=rows.shape)
+        alone = (~seen).astype(np.float32), rows.indices, rows.indptr
+        self._alone = sp.csr_matrix(alone, shape=rows.shape, copy=True)  # what follows changes it in place
         self._alone.eliminate_zeros()
 
     def answered(self, top: TopK, labels: Csr, texts: Csr, counts: Int64) -> TopK:
