@@ -51,6 +51,8 @@ def measured(rows: Any, test: Any, names: Names | None, refuses: bool) -> dict[s
     top, truth = model.rank(test[0], 5), model.vocabulary_.encode(test[1], unknown="ignore")
     figures = {f"P@{k}": 100 * value for k, value in metrics.precision(truth, top).items()}
     figures |= {"macro recall@5": 100 * metrics.macro_recall(truth, top, at=5)[5], "cpu_s": clock.cpu}
+    promise = metrics.expected_hits(truth, model.probabilities(top), k=5)
+    figures |= {"promised": promise.expected, "right": promise.right}
     like, is_row = model.label_text_likeness_, model.label_texts_ is not None
     decided = {} if like is None else {"likeness": like.of_labels, "chance": like.by_chance}
     return figures | {"are_rows": is_row, **decided}

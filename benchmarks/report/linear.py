@@ -9,7 +9,7 @@ from statistics import fmean, median
 from typing import Any
 
 from benchmarks.common import markdown
-from benchmarks.report.name_rows import NAME_ROWS, name_rows_table
+from benchmarks.report.label_texts import LABEL_TEXTS, NAME_ROWS, label_texts_table, name_rows_table
 from benchmarks.report.new_labels import NEW_LABELS, new_labels_table
 
 __all__ = ["NAMES", "by_order", "linear_sections"]
@@ -81,13 +81,6 @@ UPDATES = (
     "By `python -m benchmarks.linear.updates`: a model of the first 60% of the rows, in a fixed shuffle, which a tenth "
     "of the labels are hidden from, then twenty updates of 2%. Every fifth time, two models are trained anew on the "
     "same rows, one with the updated model's tree. PSP by the propensities of all rows that come."
-)
-LABEL_TEXTS = (
-    "By `python -m benchmarks.linear.label_texts`: a tenth of the labels have a text (the names of concepts in "
-    "eurlex57k, the headings themselves in gutenberg) and no training row. Recall@10 of labels with rows (seen) and "
-    "without (unseen), in rankings of all labels, and of the unseen ones among themselves; P@5 counts answers that are "
-    "right among labels with rows, or among all. In percent, means of draws of the labels; the others' rankings order "
-    "all labels by that one thing, but for the nearest seen labels, whose scores are added to those of the tree."
 )
 CALIBRATION = (
     "By `python -m benchmarks.linear.calibration`, in percent on the test rows; ECE with 15 bins of equal width. The "
@@ -400,29 +393,6 @@ def _peers_of_updates(record: Record) -> Iterator[str]:
         else:
             points = "/".join(f"{peer[f'P@{k}']:.2f}" for k in (1, 3, 5))
             yield f"{names[peer['contender']]}: P@1/3/5 {points} in {peer['cpu_s']:.0f} CPU-s."
-
-
-def label_texts_table(record: Record) -> list[str]:
-    """What ``label_texts.py`` measured."""
-    draws, rows = record["seeds"], []
-    for at, ranking in enumerate(draws[0]["rankings"]):
-        each = [draw["rankings"][at] for draw in draws]
-        cells = ["seen_recall", "unseen_recall", "recall_among_unseen", "seen_P5", "P5"]
-        means = [f"{fmean(one[cell] for one in each):.2f}" if cell in each[0] else "–" for cell in cells]
-        rows.append([ranking["what"], *means])
-    head = "| labels are found by | recall@10, seen | unseen | unseen among themselves | P@5, seen | P@5 |"
-    spent = [fmean(draw["fit_cpu_s"][at] for draw in draws) for at in (0, 1)]
-    asked = [fmean(draw["query_ms"][what] for draw in draws) for what in ("without texts", "texts (default)")]
-    unseen = fmean(draw["unseen"] for draw in draws)
-    about = (
-        f"{len(draws)} draws, with {unseen:.0f} of {draws[0]['labels']:,} labels unseen. Training took {spent[0]:.1f} "
-        f"CPU-s without texts and {spent[1]:.1f} with them, a query of one text {asked[0]:.2f} and {asked[1]:.2f} ms."
-    )
-    more = draws[0].get("encoder_fit_cpu_s")
-    if more is not None:
-        query = draws[0]["query_ms"]["texts and all-MiniLM-L6-v2"]
-        about += f" With the encoder it took {more:.0f} CPU-s and {query:.1f} ms (first draw)."
-    return [*markdown.table(head, rows), "", about]
 
 
 BY_SET = {  # the sections with tables for each set: title, words, tables

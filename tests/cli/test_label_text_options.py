@@ -77,10 +77,16 @@ def test_a_vocabulary_says_what_codes_are_called(call: Any, files: Path, tmp_pat
     data.write_jsonl(tmp_path / "codes.jsonl", rows.texts, [[code[name] for name in row] for row in rows.labels])
     lines = [f"<{uri}>\t{name}\n" for name, uri in code.items()] + ["<http://example.org/none>\tno row has it\n"]
     (tmp_path / "names.tsv").write_text("".join(lines))
-    for folder, more in ("named", ()), ("plain", ("--label-texts", "none")):
+    cases = {
+        "named": (), "plain": ("--label-texts", "none"), "limited": ("--memory-limit", "4GB"),
+        "kept": ("--set", "keep_rows=true"),
+    }  # fmt: skip
+    for folder, more in cases.items():
         arguments = ("--model", str(tmp_path / folder), "--vocabulary", str(tmp_path / "names.tsv"), *more)
         outcome = call("train", "xr-linear", str(tmp_path / "codes.jsonl"), *arguments)
         assert outcome.code == 0 and "Warning" not in outcome.err
         assert ("The texts of labels are used as training rows" in outcome.err + outcome.out) == (folder == "named")
         model = sylvan.load(str(tmp_path / folder))
         assert (model.label_texts_ is not None) == (folder == "named") and model.n_labels_ == len(code)
+        is_said = "Names of the vocabulary are no training rows" in outcome.out + outcome.err
+        assert is_said == (folder in ("limited", "kept"))

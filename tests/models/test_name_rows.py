@@ -10,12 +10,14 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from kit.bits import bits, same_bits
+from kit.errors import raises, warns
 
 import sylvan
 from sylvan import NeighborRanker, TextModel, TfidfVectorizer, XRLinear, data, metrics
 from sylvan.arrays import validate
 from sylvan.data import Vocabulary
 from sylvan.errors import DataError, DataWarning, ModelError, ParameterError
+from sylvan.models.blocks import training_counts
 from sylvan.models.label_texts.name_rows import Likeness, likeness, readable
 
 TRAIN, TEST = data.load_sample()
@@ -62,10 +64,23 @@ class TestDecision:
         same_bits(top.of_rows(is_known), by_hand.rank(asked[is_known], k=5))
 
     def test_names_of_other_labels_are_none(self) -> None:
-        refused = model().fit(TEXTS, LABELS, label_texts=of_others())
+        with warns(DataWarning, "not used as training rows"):
+            refused = model().fit(TEXTS, LABELS, label_texts=of_others())
         assert refused.label_texts_ is None and not refused.label_text_likeness_.helps
         same_bits(refused.model, model().fit(TEXTS, LABELS, label_texts=None).model)
-        assert "not used as training rows" in refused.label_text_likeness_.sentence()
+        with warns(DataWarning, "word", "nothing"):
+            assert model().fit(TEXTS, LABELS, label_texts=dict.fromkeys(NAMES, "zzzz")).label_texts_ is None
+
+    @pytest.mark.parametrize("given", [np.array(["auto", "names"]), np.array(["auto"]), 3, "automatic"])
+    def test_what_is_no_mapping_is_refused(self, given: Any) -> None:
+        for method in (model().fit, model().plan):
+            with raises(DataError, "mapping", type(given).__name__):
+                method(TEXTS, LABELS, label_texts=given)
+
+    def test_counts_of_rows_are_without_names(self) -> None:
+        counts, n_rows = training_counts(fitted())
+        assert n_rows == len(TEXTS)
+        assert counts.tolist() == [sum(name in row for row in LABELS) for name in fitted().vocabulary_]
 
     def test_in_any_case_where_labels_without_rows_are_to_be_answered(self) -> None:
         certain = model().set_params(unlearned="answer").fit(TEXTS, LABELS, label_texts=of_others())
@@ -148,7 +163,7 @@ class TestLikeness:
 class TestLabelsWithoutRows:
     def test_they_are_no_labels_unless_asked_for(self) -> None:
         described = {**{name: name for name in NAMES}, "Volcanoes of Mars": "volcanoes of mars"}
-        with pytest.warns(DataWarning, match="1 label that no row has, such as 'Volcanoes of Mars'"):
+        with warns(DataWarning, 1, "'Volcanoes of Mars'"):
             skips = model().fit(TEXTS, LABELS, label_texts=described)
         assert "Volcanoes of Mars" not in skips.vocabulary_ and len(skips.unlearned_labels_) == 0
         same_bits(skips.model, fitted().model)
@@ -164,7 +179,7 @@ class TestLabelsWithoutRows:
 
     def test_an_encoder_of_labels_is_for_such_labels(self, tmp_path: Path) -> None:
         tagger = TextModel(label_encoder=str(tmp_path))
-        with pytest.raises(ParameterError, match="unlearned='answer'"):
+        with raises(ParameterError, "'label_encoder'", "unlearned='answer'"):
             tagger.fit(TEXTS, LABELS, label_texts="names")
 
 
@@ -184,7 +199,7 @@ class TestFilesAndUpdates:
     def test_a_damaged_number_is_refused(self, tmp_path: Path) -> None:
         state = fitted().to_state()
         state.arrays["label_text_likeness"] = np.array([1.0, np.nan, 0, 0])
-        with pytest.raises(ModelError, match="label_text_likeness"):
+        with raises(ModelError, "label_text_likeness"):
             TextModel.from_state(state)
 
     def test_updates_leave_the_rows_of_names_where_they_are(self) -> None:
@@ -208,5 +223,5 @@ class TestFilesAndUpdates:
     def test_within_a_limit_too(self, tmp_path: Path) -> None:
         blocks = [(TEXTS, LABELS)]
         assert bits(model().fit_blocks(blocks, memory_limit="2GB").model) == bits(fitted().model)
-        with pytest.raises(DataError, match="label_texts and memory_limit"):
+        with raises(DataError, "label_texts", "memory_limit"):
             model().fit(TEXTS, LABELS, label_texts="names", memory_limit="2GB")

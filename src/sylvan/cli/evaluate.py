@@ -24,7 +24,7 @@ from sylvan.errors import DataError
 from sylvan.hub.card import MEASURED
 from sylvan.labels.vocabulary import Numbers
 from sylvan.metrics import figures
-from sylvan.models.blocks import has_probabilities, inner_of, rank_blocks
+from sylvan.models.blocks import has_probabilities, inner_of, rank_blocks, training_counts
 from sylvan.parallel import progress
 from sylvan.params.wording import counted
 from sylvan.ranking.stopping import DEPTH, StoppingRule
@@ -252,19 +252,13 @@ def probabilities_of(model: Any, top: TopK) -> TopK:
 
 def _label_counts(model: Any, n_columns: int) -> Any:
     """How many training rows each label had: none those after the model's own; None where the model doesn't know."""
-    counts, texts = getattr(inner_of(model), "label_counts_", None), getattr(model, "label_texts_", None)
-    if counts is None:
-        return None
-    if texts is not None:  # rows that are texts of labels say nothing of how often labels are given
-        counts = np.maximum(counts - np.bincount(texts.labels, minlength=len(counts)), 0)
-    return np.pad(counts, (0, n_columns - len(counts)))
+    counts = training_counts(model)[0]
+    return None if counts is None else np.pad(counts, (0, n_columns - len(counts)))
 
 
 def _propensities(model: Any, a: float, b: float, n_columns: int) -> Any:
     """How likely each label is to be named where it is true; None where label counts are unknown."""
-    counts, n_rows = _label_counts(model, n_columns), getattr(inner_of(model), "n_rows_", None)
-    if n_rows and (texts := getattr(model, "label_texts_", None)) is not None:
-        n_rows -= len(texts.labels)
+    counts, n_rows = _label_counts(model, n_columns), training_counts(model)[1]
     return None if counts is None or not n_rows else metrics.propensities_of_counts(counts, n_rows, a, b)
 
 

@@ -247,8 +247,11 @@ def _fit_and_save(session: Session, model: Any, vectorizer: Any, flags: dict[str
     features = flags["label_features"]
     options: dict[str, Any] = {} if features is None else {"label_features": data.load_npz(features)}
     options |= read_given_texts(flags["label_texts"], _language(flags))
-    if flags["label_texts"] is flags["memory_limit"] is None and flags["subjects"] and isinstance(model, XRLinear):
-        options["label_texts"] = read_vocabulary(flags["subjects"], _language(flags))  # what labels are called
+    if flags["label_texts"] is None and flags["subjects"] and isinstance(model, XRLinear):  # what labels are called
+        if flags["memory_limit"] is None and not model.keep_rows:
+            options["label_texts"] = read_vocabulary(flags["subjects"], _language(flags))
+        else:
+            say(flags, "Names of the vocabulary are no training rows beside --memory-limit or keep_rows=true.")
     if not flags["plan"]:
         check_target(flags["folder"])
         checkpoint, work = working(session, model, flags)
@@ -287,7 +290,7 @@ def _fit_and_save(session: Session, model: Any, vectorizer: Any, flags: dict[str
         return
     if isinstance(model, TextModel) and model.vectorizer.ngrams == "auto":
         say(flags, model.vectorizer.choice())
-    if (like := getattr(model, "label_text_likeness_", None)) is not None:
+    if (like := getattr(model, "label_text_likeness_", None)) is not None and like.helps:  # else there is a warning
         say(flags, like.sentence())
     say(flags, f"Trained {type(model).__name__} with {counted(model.n_labels_, 'label')} in {seconds:.1f} s.")
     if chosen := getattr(getattr(model, "model", model), "chosen_", {}):  # for parameters that are "auto"

@@ -22,7 +22,7 @@ from sylvan.indexing import LabelTree
 from sylvan.indexing.tree import node_title
 from sylvan.matching.class_beam import ClassWeights
 from sylvan.models.base import Estimator
-from sylvan.models.blocks import inner_of
+from sylvan.models.blocks import inner_of, training_counts
 from sylvan.models.encoders import encoder_extra
 from sylvan.params.fields import Parameterized
 from sylvan.params.wording import counted
@@ -372,7 +372,7 @@ def _size(weights: Any) -> int:
 
 def _frequent(model: Any, n: int, name: Callable[[int], str]) -> Iterator[tuple[str, int | None]]:
     """The labels that training saw most often and in how many rows; of a bare vocabulary the first."""
-    counts = getattr(inner_of(model), "label_counts_", None)
+    counts = training_counts(model)[0]
     if counts is not None:
         for label in np.argsort(-np.asarray(counts), kind="stable")[:n].tolist():
             yield name(label), int(counts[label])

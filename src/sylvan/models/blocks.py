@@ -52,6 +52,17 @@ def inner_of(model: Any) -> Any:
     return model.model if isinstance(model, TextModel) else model
 
 
+def training_counts(model: Any) -> tuple[npt.NDArray[np.int64] | None, int | None]:
+    """How many training rows each label had, and how many there were, without rows that are texts of labels, which say
+    nothing of how often labels are given; None where the model doesn't know."""
+    inner, texts = inner_of(model), getattr(model, "label_texts_", None)
+    counts, n_rows = getattr(inner, "label_counts_", None), getattr(inner, "n_rows_", None)
+    if texts is not None and counts is not None and n_rows is not None:
+        counts = np.maximum(counts - np.bincount(texts.labels, minlength=len(counts)), 0)
+        n_rows -= len(texts.labels)
+    return counts, n_rows
+
+
 def set_ranking(model: Any, parameters: Mapping[str, Any]) -> None:
     """Set what counts when a model ranks: parameters of the model over matrices, and ``unknown`` of that over texts."""
     of_model = {name: value for name, value in parameters.items() if name in type(model).parameter_names()}

@@ -149,10 +149,10 @@ class TextModel(TextEstimator):
             The weight of each text.
         label_texts : mapping of str to (str or list of str), or "auto", "names" or None, default "auto"
             A text for some or all labels: their names in words, synonyms, definitions. With "names" each label's name
-            is its text; with "auto" it is where ``model`` is an XRLinear that keeps no rows, whose ids would count
-            those of names too, and most names are words, not codes. A
-            label's text is one more training row of this label, unless held-out rows are hardly more like the texts of
-            their own labels than like others', as ``label_text_likeness_`` says.
+            is its text; with "auto" it is where most names are words, not codes, and ``model`` is an XRLinear that
+            keeps no rows, among whose ids those of names would stand.
+            A label's text is one more training row of this label, unless held-out rows are hardly more like the texts
+            of their own labels than like others', as ``label_text_likeness_`` says.
             With ``unlearned="answer"`` every text is such a row. A label without any other row is then ranked by its
             text: its similarity to the row, and to rows whose labels have texts with the same words, as a probability
             that is fitted to labels that have rows, without these. Labels of the mapping that no text has get ids
@@ -197,7 +197,7 @@ class TextModel(TextEstimator):
         vocabulary, labels = encode_labels(Y)
         need_as_many(n_texts, labels.shape[0])
         described = None
-        if label_texts not in (None, "auto"):  # by ==, of which a vocabulary has none
+        if label_texts is not None and not _is_auto(label_texts):
             if options.get("memory_limit") is not None:
                 raise DataError("label_texts and memory_limit don't go together: texts of labels are rows in memory.")
             named = self._texts_of_labels(label_texts, vocabulary)
@@ -205,8 +205,8 @@ class TextModel(TextEstimator):
                 named, self._judged_texts(listed[0], sample_weight), own_encoder(self.label_encoder)
             )  # before any work
         top = self._fit(
-            lambda: self.vectorizer.fit_transform_rows(listed.pop()).to_scipy(), lambda: (vocabulary, labels),
-            sample_weight, options, rows, "auto" if label_texts == "auto" else described,
+            lambda _: self.vectorizer.fit_transform_rows(listed.pop()).to_scipy(), lambda: (vocabulary, labels),
+            sample_weight, options, rows, "auto" if _is_auto(label_texts) else described,
         )  # fmt: skip
         self.single_label_ = one_class_a_row(Y)
         return top
@@ -238,7 +238,7 @@ class TextModel(TextEstimator):
         self.check_params()
         texts, described, judged = check_texts(X, "TextModel"), {}, []
         named: Any = Y
-        if label_texts == "auto":
+        if _is_auto(label_texts):
             # of lists of names, all of them are read much sooner than they are encoded
             listed = isinstance(Y, list) and all(type(row) is list and all(type(it) is str for it in row) for row in Y)
             named = Y if listed else named_rows(*encode_labels(Y))
@@ -285,15 +285,13 @@ class TextModel(TextEstimator):
         """
         self.check_params()
         label_texts = options.pop("label_texts", "auto")
-        if label_texts not in (None, "auto"):
+        if label_texts is not None and not _is_auto(label_texts):
             raise DataError("fit_blocks takes no label_texts but 'auto' or None: give all texts to fit at once.")
         labels = LabelNumbers()
         texts = _texts_of(blocks, labels.take)
-        # on disk where the model is to be trained within a limit
-        scratch = None if options.get("memory_limit") is None else ScratchFiles(tempfile.gettempdir())
         self._fit(
-            lambda: self.vectorizer.fit_transform_blocks(texts, scratch=scratch), labels.finish, sample_weight, options,
-            described=label_texts, scratch=scratch,
+            lambda scratch: self.vectorizer.fit_transform_blocks(texts, scratch=scratch), labels.finish, sample_weight,
+            options, described=None if label_texts is None else "auto",
         )  # fmt: skip
         self.single_label_ = False
         return self
@@ -322,16 +320,16 @@ class TextModel(TextEstimator):
         return name_rows.readable(names) if may else {}
 
     def _fit(
-        self, features: Callable[[], Any], labels: Callable[[], tuple[Vocabulary, Any]], sample_weight: Any,
-        options: dict[str, Any], rows: npt.NDArray[np.int32] | None = None,
-        described: of_labels.Described | Literal["auto"] | None = None, scratch: ScratchFiles | None = None,
+        self, features: Callable[[ScratchFiles | None], Any], labels: Callable[[], tuple[Vocabulary, Any]],
+        sample_weight: Any, options: dict[str, Any], rows: npt.NDArray[np.int32] | None = None,
+        described: of_labels.Described | Literal["auto"] | None = None,
     ) -> TopK | None:  # fmt: skip
         """Vectoriser first, then the labels, then the model, perhaps with answers to held-out ``rows``."""
         before, texts_of_labels, like = self.vectorizer.fitted_, None, None
-        if scratch is None and options.get("memory_limit") is not None:
-            scratch = ScratchFiles(tempfile.gettempdir())
+        # on disk where the model is to be trained within a limit
+        scratch = None if options.get("memory_limit") is None else ScratchFiles(tempfile.gettempdir())
         try:
-            X = features()
+            X = features(scratch)
             vocabulary, Y = labels()
             if described == "auto":
                 names = self._readable(vocabulary)
@@ -340,6 +338,9 @@ class TextModel(TextEstimator):
                 vocabulary = of_labels.with_names_of(vocabulary, described.labels)
                 data = of_labels.fitted_texts(self, X, Y, sample_weight, vocabulary, described, rows, scratch)
                 X, Y, sample_weight, texts_of_labels, like = data
+                if texts_of_labels is None and not described.optional:
+                    nothing = "No text of a label has a word of the training texts: label_texts changes nothing."
+                    warn_data(nothing if like is None else like.sentence(), 4)
             if texts_of_labels is not None and isinstance(self.model, XRLinear):
                 options["n_texts"] = len(texts_of_labels.labels)  # rows alone say what a score means, not labels' texts
             elif texts_of_labels is not None and rows is None and getattr(self.model, "calibration", None) is not None:
@@ -349,16 +350,15 @@ class TextModel(TextEstimator):
             if sample_weight is not None:
                 options["sample_weight"] = sample_weight
             options |= names_for(self.model, vocabulary)
-            if rows is None:
-                top = None
-                if isinstance(self.model, XRLinear) and texts_of_labels is not None:
-                    self.model.fit_holding_out(X, Y, None, **options)
-                else:
-                    self.model.fit(X, Y, **options)
-            else:
-                top = self.model.fit_holding_out(X, Y, rows, **options)
+            model, top = self.model, None
+            if rows is not None:
+                top = model.fit_holding_out(X, Y, rows, **options)
                 if top is not None and self.unknown == "none":
                     top = answers_of(top, np.diff(X.indptr)[rows] > 0)
+            elif isinstance(model, XRLinear) and "n_texts" in options:
+                model.fit_holding_out(X, Y, None, **options)
+            else:
+                model.fit(X, Y, **options)
         except BaseException:  # with its old vectoriser the model is what it was
             self.vectorizer.fitted_ = before
             raise
@@ -669,6 +669,11 @@ class TextModel(TextEstimator):
                 f"{counted(model.n_labels_, 'label')}."
             )
         self._take_labels(vocabulary)
+
+
+def _is_auto(label_texts: Any) -> bool:
+    """Whether names that are words are to be texts; of arrays == would say something else."""
+    return isinstance(label_texts, str) and label_texts == "auto"
 
 
 def _over_matrices(model: Any) -> Estimator:

@@ -112,6 +112,14 @@ def test_what_a_damaged_folder_says_of_the_tree() -> None:
             BeamTreeClassifier.from_state(state)
 
 
+def test_a_folder_whose_classes_no_release_reads_is_refused() -> None:
+    """Its ids would be taken for its classes."""
+    state = make().fit(X, y).to_state()
+    state.arrays["class_values"] = np.arange(state.meta["n_labels"], dtype=np.int64) + 100
+    with raises(ModelError, "before"):
+        BeamTreeClassifier.from_state(state)
+
+
 def test_the_signature_says_plain_types() -> None:
     types = {name: each.annotation for name, each in inspect.signature(BeamTreeClassifier).parameters.items()}
     assert (types["n_candidates"], types["loss"], types["l2"], types["seed"]) == ("int", "str", "float", "int")

@@ -20,7 +20,7 @@ from sylvan.arrays.frames import label_columns
 from sylvan.arrays.topk import TopK
 from sylvan.arrays.types import Array, Float64
 from sylvan.data import Vocabulary
-from sylvan.errors import DataError, ParameterError, UnsupportedError
+from sylvan.errors import DataError, ModelError, ParameterError, UnsupportedError
 from sylvan.explain.explanation import Names, TreeVote
 from sylvan.explain.paths import class_notes, class_votes
 from sylvan.indexing import LabelTree
@@ -654,6 +654,8 @@ class BeamTreeClassifier(Estimator):
 
     def _restore(self, state: store.State) -> None:
         super()._restore(state)
+        if "class_values" in state.arrays:  # else ids would be taken for the classes
+            raise ModelError(f"{state.where!r} was saved before the first release: train it again.")
         classes = Classes(self.n_labels_, self.vocabulary_)
         tree = self.tree if isinstance(self.tree, LabelTree) else saved_tree(state)
         self.fitted_ = FittedBeamTree.from_state(state, tree, classes, self.n_features_)
