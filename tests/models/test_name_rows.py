@@ -222,6 +222,6 @@ class TestFilesAndUpdates:
 
     def test_within_a_limit_too(self, tmp_path: Path) -> None:
         blocks = [(TEXTS, LABELS)]
-        assert bits(model().fit_blocks(blocks, memory_limit="2GB").model) == bits(fitted().model)
+        assert bits(model().fit_blocks(blocks, memory_limit="16GB").model) == bits(fitted().model)
         with raises(DataError, "label_texts", "memory_limit"):
-            model().fit(TEXTS, LABELS, label_texts="names", memory_limit="2GB")
+            model().fit(TEXTS, LABELS, label_texts="names", memory_limit="16GB")
