@@ -35,6 +35,7 @@ def measured(row: Record, folder: Path, job: Record) -> Record:
         figures["ranker"] = {name: params[name] for name in plan.RANKER}
     saved = model_folder(row, Path(job["cache"]))
     known = row["contender"] == "frozen" and "settings" in row  # whose vectors of the test texts needn't be timed again
+    timed = not known and "device" not in row  # several trainings share a GPU
     if hasattr(model, "cache"):
         model.cache = None  # which is of this machine alone
     model.save(saved)
@@ -42,7 +43,7 @@ def measured(row: Record, folder: Path, job: Record) -> Record:
     opened = _opened(saved)
     if known:
         opened.cache = _vectors(job)
-    return figures | _asked(opened, folder, timed=not known)
+    return figures | _asked(opened, folder, timed=timed)
 
 
 def joined(row: Record, folder: Path, job: Record) -> Record:
@@ -52,7 +53,7 @@ def joined(row: Record, folder: Path, job: Record) -> Record:
     folders = [model_folder(member, Path(job["cache"])) for member in plan.members(row)]
     model = sylvan.Ensemble.of_fitted([_opened(saved) for saved in folders], n_jobs=1)
     size = sum(measure.folder_bytes(saved) for saved in folders) / 1e6
-    return {"version": _version(), "model_mb": size, **_asked(model, folder)}
+    return {"version": _version(), "model_mb": size, **_asked(model, folder, timed="device" not in row)}
 
 
 def model_folder(row: Record, cache: Path) -> Path:
@@ -77,10 +78,11 @@ def _made(row: Record, job: Record, n_labels: int) -> Any:
     from sylvan.indexing.clustering import layer_plan
 
     frozen = row["contender"] == "frozen"
+    device = row.get("device", "cpu")
     shared = {
-        "encoder": job["encoder"], "vectorizer": vectorizer, "max_length": row["tokens"], "device": "cpu", "n_jobs": 1,
-        "seed": row["seed"], "frozen": frozen, "cache": _vectors(job) if frozen and settings else None,
-        "dense_scale": settings.pop("dense_scale", None),
+        "encoder": job["encoder"], "vectorizer": vectorizer, "max_length": row["tokens"], "device": device,
+        "n_jobs": 1 if device == "cpu" else 4, "seed": row["seed"], "frozen": frozen,
+        "cache": _vectors(job) if frozen and settings else None, "dense_scale": settings.pop("dense_scale", None),
     }  # fmt: skip
     of_ranker = {f"ranker__{name}": value for name, value in settings.items()}
     if frozen:

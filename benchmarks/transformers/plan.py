@@ -8,7 +8,7 @@ __all__ = ["KEYS", "TITLES", "describe", "members", "planned", "same"]
 
 Row = dict[str, Any]
 KEYS = (  # what a row may say beside its seed
-    "set", "rows", "tests", "contender", "tokens", "batch", "steps", "precision", "settings", "seeds",
+    "set", "rows", "tests", "contender", "tokens", "batch", "steps", "precision", "settings", "seeds", "device",
 )  # fmt: skip
 TITLES = {
     "xr-linear": "XR-Linear on TF-IDF",
@@ -25,6 +25,8 @@ STEPS = {"eurlex57k": 300, "gutenberg": 900}  # of all layers together
 BATCH = 32
 LARGER = {"gutenberg": {"rows": 30_000, "tests": 3000}}  # a part that Sylvan's are given too, to see what texts do
 LARGER_STEPS = {"gutenberg": 938}  # each text once
+ALL_STEPS = {"eurlex57k": (4_220, 8_440), "gutenberg": (4_420,)}  # of all texts, on a GPU: 3 epochs and 6, and 2
+ALL_TOKENS = {"eurlex57k": 512}  # beside TOKENS
 # XRTransformer's rankers, for TF-IDF alone; XRLinear's, for [TF-IDF, encoder].
 RANKER: Row = {
     "negatives": "paper", "combine": "paper", "threshold": 0.05, "n_trees": 3, "scaling": "none", "negative_cost": 1.0,
@@ -74,6 +76,15 @@ def planned(sets: list[str], *, quick: bool = False) -> list[Row]:
         second += [{**fast, "contender": "x-transformer", "steps": times * STEPS[name]} for times in (2, 5, 8)]
         third += [{**fast, "contender": "x-transformer", "seed": seed} for seed in (1, 2)]
         third += [{**fast, "contender": "x-transformer", "seeds": [0, 1, 2]}]
+        all_rows: Row = {**whole, "tokens": TOKENS[name], "batch": BATCH, "precision": "bf16", "device": "cuda"}
+        all_rows["contender"] = "xr-transformer"
+        if name == "gutenberg":  # eurlex57k's was measured on a processor
+            third += [{**whole, **frozen, "contender": "frozen", "device": "cuda"}]
+        third += [{**all_rows, "steps": ALL_STEPS[name][0], "seed": seed} for seed in (0, 1, 2)]
+        third += [{**all_rows, "steps": ALL_STEPS[name][0], "seeds": [0, 1, 2]}]
+        third += [{**all_rows, "steps": steps} for steps in ALL_STEPS[name][1:]]
+        if name in ALL_TOKENS:
+            third += [{**all_rows, "steps": ALL_STEPS[name][0], "tokens": ALL_TOKENS[name]}]
     rows = [row if "seeds" in row else {"seed": 0, **row} for row in first + second + third]
     small = [_quick(row) for row in rows]
     return [row for at, row in enumerate(small) if row not in small[:at]] if quick else rows

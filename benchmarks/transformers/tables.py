@@ -37,7 +37,8 @@ TEXT = (
     "float32, pads every text to the limit and uses the encoder's own pooler. Sylvan fine-tunes in bfloat16 and "
     "ranks in float32. XR-Transformer has three trees of linear rankers, as in its preset; X-Transformer and "
     "libpecos have one. Training time is CPU time in seconds, and isn't given if embeddings came from another row. "
-    "Ranking time is wall time, on a machine with other work."
+    "Ranking time is wall time, on a machine with other work. Rows that say so were fine-tuned on one NVIDIA H200, "
+    "several at once and so without times; their encoder was read from half precision."
 )
 
 
@@ -146,8 +147,8 @@ def seconds(run: Record, beside: list[Record]) -> float | None:
         members = [record for member in plan.members(run) for record in beside if plan.same(member, record)]
         spent = [seconds(member, beside) for member in members]
         return sum(filter(None, spent)) if len(spent) == len(run["seeds"]) and None not in spent else None
-    if run["contender"] == "frozen" and "settings" in run:
-        return None  # with vectors of another row
+    if "device" in run or (run["contender"] == "frozen" and "settings" in run):
+        return None  # beside others on a GPU, or with vectors of another row
     return float(run["build"]["cpu_s"])
 
 
@@ -156,6 +157,8 @@ def title(run: Record) -> str:
     words = [plan.TITLES[run["contender"]]]
     if "steps" in run:
         words.append(f"{run['steps']:,} steps of {run['batch']}")
+    if "device" in run:
+        words.append(f"{run['tokens']} tokens, on a GPU")
     words += [f"{name}={value}" for name, value in run.get("settings", {}).items()]
     if "seeds" in run:
         words.append(f"{len(run['seeds'])} models")
@@ -211,6 +214,7 @@ def _more_seeds(found: list[Record]) -> list[str]:
         [run for run in found if run["contender"] == name and "settings" not in run]
         for name in ("xr-transformer", "frozen")
     )
+    tuned = [run for run in tuned if all(run[name] == tuned[0][name] for name in ("tokens", "steps"))]
     lines = []
     alone = [[run["P@5"] for run in runs if "seeds" not in run] for runs in (tuned, frozen)]
     if min(map(len, alone)) > 1:
