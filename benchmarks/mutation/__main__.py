@@ -3,9 +3,11 @@
     python -m benchmarks.mutation --areas losses,matching --mutants 80 --minutes 8
 
 Needs cosmic-ray, whose operators it uses. Mutants are drawn at random, with a seed, from all places that an operator
-applies to. Each is tried in a copy of the repository, until a test fails or a limit of CPU time is passed. Results are
-written to ``results/mutation-AREA.json`` after each; the same command again tries what is missing, and ``--again``
-tries those once more that survived, after new tests. ``equivalent.json`` says of survivors why no test can fail.
+applies to. Each is tried in a copy of the repository, until a test fails or ``--seconds`` of tests have passed: first
+those that reach its line, the quickest first, as a traced run of the area's tests found (in ``build/mutation``, made
+where it is missing). Results are written to ``results/mutation-AREA.json`` after each; the same command again tries
+what is missing, and ``--again`` tries those once more that survived, after new tests, which run first.
+``equivalent.json`` says of survivors why no test can fail.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import json
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import asdict, fields
 from importlib.metadata import version
 from pathlib import Path
@@ -24,11 +27,13 @@ from benchmarks import RESULTS, ROOT
 from benchmarks.common.records import about, save
 from benchmarks.mutation.areas import AREAS, sources, tests_of
 from benchmarks.mutation.mutants import Mutant, made, mutated, places
+from benchmarks.mutation.reach import DEFINITIONS, Reach
 from benchmarks.mutation.trials import Copy
 
 EQUIVALENT = Path(__file__).parent / "equivalent.json"
 SEED = 20261123
-WALL = 500.0  # seconds a trial may take on a busy machine
+WALL = 400.0  # seconds a trial may take on a busy machine
+TRACES = ROOT / "build" / "mutation"
 
 
 class Record:
@@ -38,17 +43,16 @@ class Record:
         self.path, self.area, self.places = folder / f"mutation-{area}.json", area, places
         old = json.loads(self.path.read_text()) if self.path.exists() else {}
         self.trials: list[dict[str, Any]] = old.get("trials", [])
-        self.unharmed: dict[str, float] = old.get("unharmed", {})  # CPU seconds of test files where nothing is wrong
 
     def find(self, mutant: Mutant) -> dict[str, Any] | None:
         """The trial of a mutant, wherever its line stands now."""
         names = ("path", "operator", "before", "after")
         return next((t for t in self.trials if all(t[name] == getattr(mutant, name) for name in names)), None)
 
-    def put(self, mutant: Mutant, found: dict[str, Any]) -> None:
-        """Take a trial in, and write everything; ``first`` is what came of the mutant when it was tried first."""
+    def put(self, mutant: Mutant, found: dict[str, Any], by_new: bool) -> None:
+        """Take a trial in, and write everything; ``first`` is what came of the mutant before there were new tests."""
         old = self.find(mutant)
-        trial = {**asdict(mutant), "first": old["first"] if old else found["result"], **found}
+        trial = {**asdict(mutant), "first": old["first"] if old and by_new else found["result"], **found}
         if old:
             self.trials[self.trials.index(old)] = trial
         else:
@@ -71,7 +75,7 @@ class Record:
             "at_first": dict(Counter(trial["first"] for trial in self.trials)),
             "now": dict(Counter(trial["result"] for trial in self.trials)),
             "without_a_reason": sum(not survivor["reason"] for survivor in survivors),
-            "survivors": survivors, "trials": self.trials, "unharmed": self.unharmed,
+            "survivors": survivors, "trials": self.trials,
         })  # fmt: skip
 
 
@@ -84,16 +88,22 @@ def _words(mutant: dict[str, Any]) -> tuple[str, str, str]:
     return mutant["path"], mutant["before"], mutant["after"]
 
 
-def _try(copy: Copy, mutant: Mutant, record: Record) -> None:
-    """Run what should notice a mutant, and what it takes without one where that isn't known yet."""
-    tests = tests_of(mutant.path)
-    key = " ".join(tests)
-    if key not in record.unharmed:
-        found = copy.run(tests, 600, WALL)
-        assert found["result"] == "survived", (tests, found)
-        record.unharmed[key] = found["seconds"]
-    found = copy.run(tests, 2 * record.unharmed[key] + 10, WALL, (mutant.path, mutated(ROOT, mutant)))
-    record.put(mutant, found)
+def _reach(copy: Copy, areas: Sequence[str]) -> Reach:
+    """What tests reach, after tracing those of these areas that no earlier run has traced."""
+    TRACES.mkdir(parents=True, exist_ok=True)
+    reach = Reach(ROOT, TRACES)
+    tests = [test for area in areas for path in sources(ROOT, area) for test in tests_of(path)]
+    if new := reach.missing([DEFINITIONS, *tests]):
+        copy.trace(new, TRACES / f"{len(list(TRACES.iterdir()))}.json", 3600)
+        reach = Reach(ROOT, TRACES)
+    return reach
+
+
+def _try(copy: Copy, mutant: Mutant, record: Record, reach: Reach, seconds: float) -> None:
+    """Run what should notice a mutant."""
+    choice = reach.choose(mutant.path, mutant.line, seconds)
+    found = copy.run(choice, WALL, (mutant.path, mutated(ROOT, mutant)))
+    record.put(mutant, found, by_new=not reach.traced(found["by"]))
     print(f"{found['result']:>9} {found['seconds']:6.1f} s  {mutant.path}:{mutant.line}  {mutant.after}", flush=True)
 
 
@@ -109,7 +119,8 @@ def main() -> None:
     """Tries mutants until the minutes are over."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--areas", default=",".join(AREAS))
-    parser.add_argument("--mutants", type=int, default=60, help="an area")
+    parser.add_argument("--mutants", type=int, default=60, help="an area, with those that were tried")
+    parser.add_argument("--seconds", type=float, default=60, help="of tests against each, measured while tracing")
     parser.add_argument("--minutes", type=float, default=8)
     parser.add_argument("--again", action="store_true", help="those that survived without a reason")
     parser.add_argument("--results", type=Path, default=RESULTS)
@@ -117,21 +128,22 @@ def main() -> None:
     until = time.monotonic() + 60 * options.minutes
     todo, records = [], []
     for area in options.areas.split(","):
-        paths = sources(ROOT, area)
-        drawn = places(ROOT, paths, SEED)
+        drawn = places(ROOT, sources(ROOT, area), SEED)
         records.append(record := Record(options.results, area, len(drawn)))
         tried = {tuple(trial[name] for name in ("path", "operator", "occurrence")) for trial in record.trials}
-        new = [each for each in drawn[: options.mutants] if (each.path, each.operator, each.occurrence) not in tried]
-        mine: list[Any] = _survivors(record) if options.again else new
+        new = [each for each in drawn if (each.path, each.operator, each.occurrence) not in tried]
+        missing = max(0, options.mutants - len(record.trials))
+        mine: list[Any] = _survivors(record) if options.again else new[:missing]
         todo += [(number, record, each) for number, each in enumerate(mine)]
     with tempfile.TemporaryDirectory() as folder:
         copy = Copy(ROOT, Path(folder) / "sylvan")
+        reach = _reach(copy, options.areas.split(","))
         for _, record, each in sorted(todo, key=lambda each: each[0]):  # one of each area in turn
             if time.monotonic() > until:
                 break
             mutant = each if isinstance(each, Mutant) else made(ROOT, each)
             if mutant is not None:
-                _try(copy, mutant, record)
+                _try(copy, mutant, record, reach, options.seconds)
     for record in records:
         record.write()
         print(record.area, Counter(trial["result"] for trial in record.trials))

@@ -85,6 +85,7 @@ _TESTS = {
     f"{_SAMPLERS}/test_subset {_SAMPLERS}/test_lsh {_CONTRACT}",
     "sampling/samplers/kernel_*": f"{_SAMPLERS}/test_sphere {_SAMPLERS}/test_rff {_CONTRACT}",
     "sampling/tensors.py": f"sampling/test_products {_CONTRACT} {_MIDX}/test_midx",
+    "metrics/figures.py": "cli/shown/test_figure",
     "metrics/*": "metrics/* field/test_evaluation",
     "store/*": "store/* hub/test_strangers_models",
     "arrays/frames.py": "arrays/test_frames arrays/test_tensors models/test_models_of_frames field/test_labels",

@@ -88,6 +88,7 @@ def test_random_trees_are_balanced_and_survive_the_round_trip(n_labels, branchin
 
 def test_plans_fill_groups_of_sixteen():
     assert layer_plan(4108, 16, 100) == (5, 65, 4108)
+    assert layer_plan(3956, 4, 100) == (4, 16, 62, 3956), "even splits before as few lanes as possible"
     assert layer_plan(100, 16, 100) == (100,)
     for n_labels in (1_000, 42_131, 670_091):
         plan = layer_plan(n_labels, 16, 100)

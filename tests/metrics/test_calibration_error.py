@@ -94,6 +94,11 @@ def test_each_threshold_gives_its_label_the_best_f1() -> None:
     assert (metrics.fit_thresholds(Y, top, default=0.25, min_positives=40) == found).all()
 
 
+def test_thresholds_of_all_columns_where_lists_name_fewer_labels() -> None:
+    scores = sp.csr_matrix(([0.75, 0.5, 0.25, 0.1], ([0, 1, 2, 3], [0, 0, 0, 0])), shape=(4, 6), dtype=np.float32)
+    assert metrics.fit_thresholds([[0], [0], [], []], scores, min_positives=2).tolist() == [0.375] + [0.5] * 5
+
+
 def test_thresholds_that_cannot_be_fitted() -> None:
     Y, top = case()
     with raises(ParameterError, "default", "fit_thresholds", "[0, 1]"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 from typing import Any
 
@@ -14,6 +13,7 @@ from hypothesis import strategies as st
 from kit.errors import raises
 
 from sylvan import metrics
+from sylvan.arrays import validate
 from sylvan.arrays.topk import TopK
 from sylvan.errors import DataError, ParameterError
 from sylvan.metrics import tallies
@@ -219,7 +219,10 @@ def test_labels_beyond_a_list_truth_are_wrong_answers() -> None:
         ([[0], [1]], top_of([0]), 1, ("(2, 2)", "(1, 1)")),
         ([[0]], sp.csr_matrix((2, 1)), 1, ("(1, 1)", "(2, 1)")),
         (sp.csr_matrix([[1, 0]]), sp.csr_matrix((1, 3)), 1, ("(1, 2)", "(1, 3)")),
+        ([[0, 5]], sp.csr_matrix((1, 3)), 1, ("label 5", "3 columns")),
         (sp.csr_matrix([[1, 0]]), top_of([2]), 1, (2, "label 2")),
+        (np.array([[1, 0]]), top_of([2]), 1, (2, "label 2")),
+        (validate.labels([[0]], n_labels=2), top_of([2]), 1, (2, "label 2")),
         ([[0]], top_of([-3]), 1, "label -3"),
         ([[0, 5]], top_of([0, 1, 2]), (1, 5), (5, "TopK", 3, "k=5")),
         ([[0]], np.array([[0]]), 1, ("TopK", "ndarray")),
@@ -261,25 +264,3 @@ def test_propensities_are_checked(p: Any) -> None:
         metrics.psp([[1]], top_of([1]), p, at=1)
     with raises(DataError, "propensities"):
         metrics.evaluate([[1]], top_of([1]), 1, p)
-
-
-def test_what_is_measured_by_default() -> None:
-    """Cut-offs of the papers' tables, A and B of Jain et al. (2016), fifteen bins of a reliability diagram."""
-    functions = [name for name in metrics.__all__ if name.islower()]
-    signatures = {name: inspect.signature(getattr(metrics, name)).parameters for name in functions}
-    defaults = {
-        (name, parameter): value.default
-        for name, parameters in signatures.items()
-        for parameter, value in parameters.items()
-        if value.default not in (value.empty, None)
-    }
-    of_cutoffs = {pair: value for pair, value in defaults.items() if pair[1] == "at"}
-    assert len(of_cutoffs) == 15 and set(of_cutoffs.values()) == {(1, 3, 5)}
-    assert {pair: value for pair, value in defaults.items() if pair[1] != "at"} == {
-        ("calibration_error", "n_bins"): 15, ("calibration_error", "bins"): "width",
-        ("reliability", "k"): 5, ("reliability", "n_bins"): 15, ("reliability", "bins"): "width",
-        ("expected_hits", "k"): 5, ("fit_thresholds", "default"): 0.5, ("fit_thresholds", "min_positives"): 5,
-        ("intervals", "confidence"): 0.95, ("ndcg", "graded"): False,
-        ("propensities", "A"): 0.55, ("propensities", "B"): 1.5,
-        ("propensities_of_counts", "A"): 0.55, ("propensities_of_counts", "B"): 1.5,
-    }  # fmt: skip

@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 from kit.errors import raises
 
 from sylvan import kernels
+from sylvan.errors import ModelError
 from sylvan.ranking.boosted_trees import BoostedTrees
+from sylvan.store.state import State
 
 
 @settings(max_examples=20, deadline=None)
@@ -101,6 +103,21 @@ def test_rows_of_no_weight_teach_nothing() -> None:
     wrong[200:] = ~wrong[200:]
     trees = [BoostedTrees.fit(X, y, weight, n_trees=3, depth=2, learning_rate=0.3) for y in (right, wrong)]
     assert trees[0].leaves.tobytes() == trees[1].leaves.tobytes()
+
+
+@pytest.mark.parametrize(("n_trees", "depth"), [(1, 12), (10_000, 1), (1, 13), (10_001, 1), (0, 1), (1, 0)])
+def test_sizes_that_a_file_may_have(n_trees: int, depth: int) -> None:
+    n_splits = 2**depth - 1
+    trees = BoostedTrees(
+        np.zeros((n_trees, n_splits), np.int32), np.zeros((n_trees, n_splits), np.float32),
+        np.zeros((n_trees, n_splits + 1), np.float32), 0.0,
+    )  # fmt: skip
+    state = State("trees", 1, arrays=trees.to_arrays())
+    if 1 <= n_trees <= 10_000 and 1 <= depth <= 12:
+        assert BoostedTrees.from_state(state, 1).leaves.shape == (n_trees, n_splits + 1)
+    else:
+        with raises(ModelError, n_trees, n_splits):
+            BoostedTrees.from_state(state, 1)
 
 
 def test_columns_that_say_nothing_leave_the_rate() -> None:

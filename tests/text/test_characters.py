@@ -19,6 +19,7 @@ from sylvan.text.characters import (
     UNSPACED,
     WORD,
     character_table,
+    without_unseen,
 )
 
 EVERY = [chr(c) for c in range(sys.maxunicode + 1)]
@@ -63,6 +64,7 @@ def test_words_are_those_of_the_rules():
     wrong = [hex(code) for code in range(SIZE)
              if (table[code] & WORD and table[code] & UNSPACED != 0) != is_unspaced(EVERY[code])]  # fmt: skip
     assert not wrong
+    assert without_unseen("".join(EVERY)) == "".join(c for c in EVERY if not is_unseen(c))
 
 
 def test_what_may_change_in_nfc_is_noted():

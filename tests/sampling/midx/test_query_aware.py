@@ -125,6 +125,16 @@ def test_the_space_keeps_scores_and_makes_queries_round() -> None:
     assert torch.equal(space.root, before)
 
 
+@pytest.mark.parametrize(("n", "fitted"), [(1, False), (2, True)])
+def test_two_queries_make_a_space_and_one_does_not(n: int, fitted: bool) -> None:
+    sampler = MIDX(30, 8, n_codewords=4, query_aware=True)
+    sampler.refresh(embeddings(30))
+    sampler.sample(asked(n), 2)
+    sampler.refresh(embeddings(30))
+    assert sampler.space is not None and sampler.recent is not None and len(sampler.recent.sound()) == n
+    assert torch.equal(sampler.space.root, torch.eye(8)) != fitted
+
+
 def test_mean_probabilities_are_those_of_all_classes_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sylvan.sampling.tensors._IN_CACHE", 1000)  # several blocks
     table, queries = embeddings(), asked(30) * 4
