@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -247,6 +248,20 @@ def label_encoder(folder: Path) -> None:
     model.save(folder)
 
 
+def static_encoder(folder: Path) -> None:
+    """Static vectors of a few words, as an encoder of labels."""
+    from kit.static_folders import model2vec_folder
+
+    from sylvan import NeighborRanker, Reranker, TextModel
+
+    with tempfile.TemporaryDirectory() as place:
+        words = model2vec_folder(Path(place), ["whale", "sea", "poems"], n_vectors=3)
+        model = Reranker([TextModel(model=NeighborRanker(n_jobs=1))], scorer="trees", label_encoder=words)
+        model.fit(SENTENCES, HEADINGS, label_texts={"whaling": "whale", "sea": "sea"})
+        model.set_params(label_encoder="bag")
+    model.save(folder)
+
+
 def lexical(folder: Path) -> None:
     """With trees, related labels, parts of headings and one label that was removed."""
     from sylvan import LexicalMatcher
@@ -403,6 +418,7 @@ SPECIMENS: dict[str, tuple[Callable[[Path], None], str, str]] = {
     "text-model": (text_model, "sylvan", "TextModel.save"),
     "text-model-label-texts": (label_texts, "sylvan", "TextModel.unlearned_labels_"),
     "text-model-label-encoder": (label_encoder, "sylvan.neural", "BagTextEncoder"),
+    "reranker-static-encoder": (static_encoder, "tokenizers", "Tokenizer"),
     "xr-transformer": (xr_transformer, "sylvan.neural", "BagTextEncoder"),
 }
 

@@ -73,7 +73,7 @@ def pull_command(repository: str, folder: str | None, revision: str | None, quie
       sylvan pull someone/books@v1.0
     """
     from sylvan import hub, store
-    from sylvan.models.encoders import encoder_extra
+    from sylvan.models.encoders import encoder_extra, words_of_extra
     from sylvan.remote.client import source_of
 
     place = hub.pull(repository, folder, revision=revision)
@@ -85,4 +85,4 @@ def pull_command(repository: str, folder: str | None, revision: str | None, quie
     if source is not None:
         click.echo(f"Pulled {source.repository}, commit {source.revision} ({size_words(size)}).", err=True)
     if extra is not None:
-        click.echo(f'Its text encoder needs PyTorch: pip install "sylvan[{extra}]".', err=True)
+        click.echo(words_of_extra(extra), err=True)

@@ -11,6 +11,7 @@ from sylvan.data.streams import open_write
 from sylvan.errors import DataError
 from sylvan.explain.explanation import printable
 from sylvan.hub.card import Card, Parameters, Tree, as_lines, words_of
+from sylvan.models.encoders import words_of_extra
 from sylvan.params.wording import counted, size_words
 from sylvan.remote import readme
 
@@ -59,7 +60,7 @@ def _facts(card: Card) -> str:
 
 def _remarks(card: Card) -> tuple[str, str, str]:
     """What its encoder needs, how it was compressed, and the rows that it keeps: a sentence each, empty for none."""
-    needs = f'Its text encoder needs PyTorch: pip install "sylvan[{card.needs}]".' if card.needs is not None else ""
+    needs = words_of_extra(card.needs) if card.needs is not None else ""
     compressed = living = ""
     if (note := card.compressed) is not None:
         most = f", to {size_words(note['max_size'])} at most" if note.get("max_size") else ""

@@ -24,14 +24,17 @@ from sylvan.parallel import resolve_jobs
 from sylvan.params.fields import Parameterized, Tested
 from sylvan.params.wording import counted
 from sylvan.store import JSON
-from sylvan.text import TfidfVectorizer
+from sylvan.text import StaticEncoder, TfidfVectorizer
+from sylvan.text.encoder_folders import find_folder, is_static
 
 if TYPE_CHECKING:
     from sylvan.neural.text.text_encoder import TextEncoder
     from sylvan.runtime import Runner
 
+    AnyEncoder = TextEncoder | StaticEncoder
+
 _FOLDER = "encoder"  # what the folder of an encoder's files is called
-_NEEDED = f"{_FOLDER}/config.json"
+_NEEDED = (f"{_FOLDER}/config.json", f"{_FOLDER}/modules.json")  # one of which every encoder has
 
 
 OF_LABELS = "those of its labels' texts"  # what an encoder's vectors must be as long as
@@ -69,23 +72,30 @@ class _TemporaryFolder:
 
 def encoder_extra(state: store.State) -> str | None:
     """The extra of Sylvan that the encoder of a loaded model, or of a part of it, needs; None without any encoder."""
-    if any(name.startswith(f"{_FOLDER}/") for name in state.files):
-        return "transformers"
+    if (path := next((state.files[name] for name in _NEEDED if name in state.files), None)) is not None:
+        return "static" if is_static(os.path.dirname(os.fspath(path))) else "transformers"  # type: ignore[arg-type]
     return next((extra for part in state.parts.values() if (extra := encoder_extra(part))), None)
+
+
+def words_of_extra(extra: str) -> str:
+    """What :func:`encoder_extra` found, as a sentence."""
+    needs = "Its static vectors need tokenizers" if extra == "static" else "Its text encoder needs PyTorch"
+    return f'{needs}: pip install "sylvan[{extra}]".'
 
 
 class ModelEncoder:
     """A model's own encoder. That of a loaded model is read from its files when it is first used, as only that loads
-    PyTorch; they are mapped at once, which takes no time and preserves their contents although a save replaces them."""
+    its libraries; they are mapped at once, which takes no time and preserves their contents although a save replaces
+    them."""
 
     dim: int
     beside: str
 
-    def __init__(self, opened: TextEncoder | None, state: store.State | None = None) -> None:
+    def __init__(self, opened: AnyEncoder | None, state: store.State | None = None) -> None:
         self.opened = opened  # None until it is read
         if state is not None:
-            if _NEEDED not in state.files:
-                raise ModelError(f"{state.where!r} is damaged: the {state.kind} needs the file {_NEEDED!r}.")
+            if not any(name in state.files for name in _NEEDED):
+                raise ModelError(f"{state.where!r} is damaged: the {state.kind} needs the file {_NEEDED[0]!r}.")
             self._state = store.State(
                 state.kind, state.version, where=state.where, files=dict(state.files), file_entries=state.file_entries
             )
@@ -98,14 +108,12 @@ class ModelEncoder:
         encoder.dim, encoder.beside = dim, beside
         return encoder
 
-    def open(self) -> TextEncoder:
+    def open(self) -> AnyEncoder:
         """The encoder with its weights."""
         with _opening:
             if self.opened is None:
-                from sylvan.neural import open_encoder
-
                 files = None if self._has_files() else self._copied()
-                encoder = open_encoder(store.need_files(self._state, _FOLDER) if files is None else files.path)
+                encoder = opened_encoder(store.need_files(self._state, _FOLDER) if files is None else files.path)
                 if encoder.dim_out != self.dim:
                     raise ModelError(
                         f"The {self._state.kind} is damaged: its encoder's vectors have "
@@ -161,20 +169,40 @@ def _is_source(value: Any) -> bool:
     """Whether an encoder can be opened from it; a TextEncoder is known by its methods lest PyTorch be loaded to ask."""
     if isinstance(value, (str, os.PathLike, type)):
         return is_path(value)
+    if isinstance(value, StaticEncoder):
+        return True
     return all(hasattr(value, name) for name in ("tokenize", "collate", "save_pretrained"))
 
 
-ENCODER_SOURCE = Tested(_is_source, "'bag', the path of a folder, a name on the Hugging Face hub, a TextEncoder")
+ENCODER_SOURCE = Tested(
+    _is_source, "'bag', the path of a folder, a name on the Hugging Face hub, a TextEncoder or StaticEncoder"
+)
 
 
-def own_encoder(source: Any) -> TextEncoder | None:
+def opened_encoder(source: Any) -> AnyEncoder:
+    """The encoder that a source names, its weights read. One of static vectors is opened without PyTorch."""
+    if isinstance(source, StaticEncoder):
+        return source.load()
+    if isinstance(source, (str, os.PathLike)) and source != "bag" and is_static(find_folder(source)):
+        return StaticEncoder(source).load()
+    from sylvan.neural import open_encoder
+
+    return open_encoder(source)
+
+
+def own_encoder(source: Any) -> AnyEncoder | None:
     """A copy of an encoder for a model, which later changes to the original don't reach; None for None."""
     if source is None:
         return None
-    from sylvan.neural import open_encoder
-
-    encoder = open_encoder(source)
+    encoder = opened_encoder(source)
     return encoder.copy() if encoder is source else encoder
+
+
+def encoder_bytes(encoder: AnyEncoder) -> int:
+    """Bytes of an encoder's weights."""
+    if isinstance(encoder, StaticEncoder):
+        return encoder.nbytes
+    return sum(weight.numel() * weight.element_size() for weight in encoder.parameters())
 
 
 def described_part(part: Parameterized | None) -> JSON:
@@ -215,12 +243,14 @@ def made_encoder(state: store.State, described: Any) -> Any:
     """What :func:`described_encoder` described: a word, or a new encoder, not opened, for which PyTorch is needed."""
     if not isinstance(described, dict):
         return described
-    from sylvan import neural
-
-    kinds = ("BagTextEncoder", "SentenceEncoder", "TransformerEncoder")
+    kinds = ("BagTextEncoder", "SentenceEncoder", "TransformerEncoder", StaticEncoder.__name__)
     name, params = described.get("class"), described.get("params")
     if name not in kinds or not isinstance(params, dict):
         raise ModelError(f"{state.where!r} is damaged: it has no encoder of the class {name!r:.60}.")
+    if name == StaticEncoder.__name__:
+        return made_part(state, "encoder", StaticEncoder, params)
+    from sylvan import neural
+
     if isinstance(params.get("vectorizer"), dict):
         params = {**params, "vectorizer": made_part(state, "encoder", TfidfVectorizer, params["vectorizer"])}
     return made_part(state, "encoder", getattr(neural, str(name)), params)
@@ -232,13 +262,15 @@ _started_in = os.getpid()
 
 
 def dense_features(
-    encoder: TextEncoder, texts: Any, *, device: str, n_jobs: int | None,
+    encoder: AnyEncoder, texts: Any, *, device: str, n_jobs: int | None,
     cache: str | os.PathLike[str] | None = None, engine: Any = None, normalize: bool = True,
     description: str = "Encoding texts", runner: Runner | None = None,
 ) -> Float32:  # fmt: skip
     """The encoder's vectors of texts (or of their ids), of length 1 or, without ``normalize``, as they are. In float32
     whatever the engine trains in: rankers learn from the same vectors that they are asked with. A ``runner`` is given
     what :func:`~sylvan.neural.text.embedding.embed` gives it."""
+    if isinstance(encoder, StaticEncoder):
+        return encoder.encode(texts, normalize=normalize, description=description)
     from sylvan.neural.loop.engine import memory_sentences
     from sylvan.neural.text.embedding import embed
 
@@ -253,7 +285,7 @@ def dense_features(
 
 
 def encoded(
-    encoder: TextEncoder, texts: list[str], n_jobs: int | None, description: str = "Encoding texts"
+    encoder: AnyEncoder, texts: list[str], n_jobs: int | None, description: str = "Encoding texts"
 ) -> Float32:
     """Vectors of length 1, or of zeros for texts with nothing in them; computed on a GPU where there is one. A few
     texts are encoded on one thread: on a busy machine, threads that wait for one another take far longer."""
@@ -323,7 +355,7 @@ class EncodedLabels:
     by_name: bool = True  # whether labels that come are encoded by their names
 
     @classmethod
-    def of(cls, encoder: TextEncoder, label_texts: Any, names: Iterable[str], n_jobs: int | None) -> EncodedLabels:
+    def of(cls, encoder: AnyEncoder, label_texts: Any, names: Iterable[str], n_jobs: int | None) -> EncodedLabels:
         """Of labels, by the first of their terms in ``label_texts``, as :meth:`LexicalMatcher.fit` takes them."""
         texts = first_terms(label_texts, names)
         vectors = encoded(encoder, texts, n_jobs, "Encoding labels' texts").astype(np.float16)

@@ -61,10 +61,11 @@ class TextModel(TextEstimator):
         pairs of words where texts are short.
     model : Estimator, optional
         Any model of matrices; an ``XRLinear()`` by default.
-    label_encoder : str, path or TextEncoder, optional
+    label_encoder : str, path, TextEncoder or StaticEncoder, optional
         A sentence encoder whose cosines help to find labels that have a text but no rows: a folder, a name on the
         Hugging Face hub, or an encoder. It is used where ``fit`` is given ``label_texts``, is saved in the model's
-        folder, and needs the extra ``neural``. As long as there are such labels, texts to rank are encoded too.
+        folder, and needs the extra ``transformers``, or ``static`` for static vectors. As long as there are such
+        labels, texts to rank are encoded too.
     unknown : {"none", "prior"}, default "none"
         What a text gets of which the model knows no word, as it is blank or in another language: no labels, or those
         that the model gives to a row without features, by how frequent they are.

@@ -14,7 +14,7 @@ from sylvan.arrays import validate
 from sylvan.arrays.canonical import take_rows
 from sylvan.errors import ParameterError
 from sylvan.labels.targets import encode_labels, names_for, need_as_many
-from sylvan.models.encoders import encoded
+from sylvan.models.encoders import encoded, encoder_bytes, opened_encoder
 from sylvan.models.xr.estimate import TrainingSize
 from sylvan.models.xr.xr_linear import XRLinear
 from sylvan.parallel import resolve_jobs
@@ -49,18 +49,16 @@ def text_plan(vectorizer: Any, model: Any, texts: list[str], label_lists: Any, o
 
 def with_encoding(plan: Plan, source: Any, labels: list[str], rows: list[str], n_jobs: int | None) -> Plan:
     """A plan with an encoder of labels, by which the texts of ``labels`` and of ``rows`` are encoded."""
-    from sylvan.neural import open_encoder
-
     seconds, dim = 0.0, 0
     with timed(1) as opening:
-        encoder = open_encoder(source)
+        encoder = opened_encoder(source)
         dim = encoded(encoder, labels[:1], n_jobs).shape[1]  # what happens once
     for texts in (labels, rows):
         some = texts[:: max(1, len(texts) // _TIMED_TEXTS)]
         with timed(1) as clock:
             encoded(encoder, some, n_jobs)
         seconds += clock.seconds * len(texts) / max(1, len(some))
-    weights = sum(weight.numel() * weight.element_size() for weight in encoder.parameters())
+    weights = encoder_bytes(encoder)
     vectors = 2 * dim * len(labels)
     phase = Phase("encoding", opening.seconds + seconds, weights + 4 * vectors)
     plan = replace(plan, peak_bytes=plan.peak_bytes + phase.peak_bytes)  # the encoder stays

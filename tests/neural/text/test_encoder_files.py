@@ -20,7 +20,8 @@ from neural.text.tiny_bert import WORDS, change, minilm, quietly, save_tokenizer
 
 from sylvan.errors import ModelError, ParameterError
 from sylvan.neural import BagTextEncoder, SentenceEncoder, TransformerEncoder, embed, open_encoder
-from sylvan.neural.text import encoder_files, hugging_face
+from sylvan.neural.text import hugging_face
+from sylvan.text import encoder_folders
 
 TEXTS = ["Whales in the south seas", "", "A history of the law", "astronomy " * 100, "love"]
 
@@ -549,7 +550,7 @@ def test_a_name_that_has_to_be_downloaded(whole: str, tmp_path: Path, monkeypatc
 
     monkeypatch.setattr(huggingface_hub, "snapshot_download", download)
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", False)
-    monkeypatch.setattr(encoder_files, "unreachable", lambda library: "")
+    monkeypatch.setattr(encoder_folders, "unreachable", lambda library: "")
     assert open_encoder("someone/new", max_length=20).dim_out == 32
     assert len(asked) == 4 and "*.bin" not in asked[1]  # once by open_encoder, once by the encoder itself
     with raises(ModelError, "model.safetensors", "reads"):

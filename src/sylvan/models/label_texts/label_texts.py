@@ -30,7 +30,7 @@ from sylvan.ranking.tail import label_gains, reweigh, tail_of
 from sylvan.text import TfidfVectorizer
 
 if TYPE_CHECKING:
-    from sylvan.neural.text.text_encoder import TextEncoder
+    from sylvan.models.encoders import AnyEncoder
 
 KIND = "label-texts"
 _OF_ENCODER = ("vectors.labels", "vectors.judged", "vectors.rows")  # the arrays of a model with an encoder
@@ -43,7 +43,7 @@ class Described:
 
     labels: dict[str, str]
     judged: list[str]  # the texts of the rows that the curve is fitted to, where they have to be encoded
-    encoder: TextEncoder | None  # what encodes these, and the labels' texts
+    encoder: AnyEncoder | None  # what encodes these, and the labels' texts
     optional: bool = False  # whether they are rows only where they are like the rows of their labels
 
 

@@ -48,7 +48,7 @@ from sylvan.runtime.memory import available_bytes, resident_bytes
 from sylvan.runtime.plan import Phase, Plan, state_bytes, timed
 
 if TYPE_CHECKING:
-    from sylvan.neural.text.text_encoder import TextEncoder
+    from sylvan.models.encoders import AnyEncoder
 
 # A member: its model, and the parameters of the model and of its vectoriser that aren't at their defaults.
 Member = tuple[str, Mapping[str, Any], Mapping[str, Any]]
@@ -101,10 +101,10 @@ class Reranker(JointModel):
         ``columns(rows, candidates)`` gives further columns: of a CSR matrix of n rows or a list of n texts, and a TopK
         of shape (n, k), finite numbers of shape (n, k, c). It isn't stored: give it again to a loaded model, with
         ``set_params``.
-    label_encoder : str, path or TextEncoder, optional
+    label_encoder : str, path, TextEncoder or StaticEncoder, optional
         Over texts, a sentence encoder: a folder, a name on the Hugging Face hub, or an encoder. How near a label's text
         is to the row by its vectors becomes two columns. It goes into the model's folder, and needs the extra
-        ``neural``.
+        ``transformers``, or ``static`` for static vectors.
     calibration : {"isotonic", "platt"}, optional
         How scores become the probabilities of :meth:`predict_proba`: by curves fitted to a fifth of the rows that were
         held out. None leaves the scores, which are probabilities as the scorer sees them with ``objective="right"``; so
@@ -309,13 +309,13 @@ class Reranker(JointModel):
             )
         return [{"label_texts": label_texts} if lexical else {} for lexical in of_words]
 
-    def _encoder(self) -> TextEncoder | None:
+    def _encoder(self) -> AnyEncoder | None:
         """An encoder of labels, opened before any work is done; None where there is none."""
         if self.label_encoder is not None and not self.takes_texts:
             raise ParameterError("The 'label_encoder' parameter of Reranker must be None for members over matrices.")
         return encoders.own_encoder(self.label_encoder)
 
-    def _encoded(self, encoder: TextEncoder | None, label_texts: Any, joined: joining.Joined) -> EncodedLabels | None:
+    def _encoded(self, encoder: AnyEncoder | None, label_texts: Any, joined: joining.Joined) -> EncodedLabels | None:
         """The labels' texts by the encoder, where there is one, and labels have names."""
         if encoder is None or joined.vocabulary is None:
             return None

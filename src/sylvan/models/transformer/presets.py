@@ -15,7 +15,7 @@ from sylvan.models.xr.xr_linear import XRLinear
 from sylvan.params.fields import Parameterized, Range, parameterized
 from sylvan.params.wording import are, counted
 from sylvan.ranking.training import Cost
-from sylvan.text import TfidfVectorizer
+from sylvan.text import StaticEncoder, TfidfVectorizer
 
 if TYPE_CHECKING:
     from sylvan.neural import TextEncoder
@@ -380,6 +380,8 @@ def encoder_of(model: Any) -> TextEncoder:
     settings: dict[str, Any] = {"pooling": model.pooling}
     settings.update({name: getattr(matcher, name) for name in ("lora_rank", "gradient_checkpointing")})
     if not isinstance(source, (str, os.PathLike)):
+        if isinstance(source, StaticEncoder):
+            raise network_encoder.untrained(os.fspath(source.source))
         network_encoder.refuse_beside(source, max_length=model.max_length, **settings)
         encoder: TextEncoder = source if model.frozen else source.copy()
         return encoder.load()

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -292,7 +292,7 @@ class XRTransformer(TextEstimator):
             When its files were altered, or its vectors aren't those that the rankers have learned from.
         """
         self._need_fit("encoder_")
-        return self.fitted_.encoder.open()
+        return cast("TextEncoder", self.fitted_.encoder.open())  # no training takes static vectors
 
     @property
     def tree_(self) -> LabelTree:

@@ -19,13 +19,13 @@ from torch import Tensor, nn
 from sylvan import store
 from sylvan.errors import DataError, ModelError, NotFittedError, ParameterError
 from sylvan.labels.vocabulary import composed
-from sylvan.neural.text.encoder_files import read_json, read_tensors, tensor_bytes, written_beside
-from sylvan.neural.text.hugging_face import reason_of
+from sylvan.neural.text.encoder_files import read_tensors, tensor_bytes
 from sylvan.neural.text.text_encoder import TextEncoder, TokenRows, as_tensor, checksum_of_tensors
 from sylvan.params.fields import KW_ONLY, Instance, Parameterized, Range, attribute, parameterized
 from sylvan.text import TfidfVectorizer
 from sylvan.text.characters import scan_words, without_unseen
 from sylvan.text.counting import as_documents
+from sylvan.text.encoder_folders import read_json, reason_of, written_beside
 
 MODEL_TYPE = "sylvan-bag"
 _FORMAT = 2

@@ -24,6 +24,7 @@ from torch.nn.modules.module import register_module_parameter_registration_hook
 
 from sylvan.errors import ModelError, ParameterError
 from sylvan.lazy import need_extra
+from sylvan.text.encoder_folders import reason_of
 
 Shapes = dict[str, tuple[str, tuple[int, ...]]]  # of each tensor: the file it is in, and its shape
 _WEIGHTS = "model.safetensors"
@@ -167,12 +168,6 @@ def quietly() -> Iterator[None]:
         other.setLevel(other_level)
         if bars:
             log.enable_progress_bar()
-
-
-def reason_of(error: BaseException) -> str:
-    """What another library's error says, on one line and with a full stop."""
-    message = " ".join(str(error).split()) or type(error).__name__
-    return message if message.endswith((".", "!", "?")) else f"{message}."
 
 
 def need_modules() -> Any:

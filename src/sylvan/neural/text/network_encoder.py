@@ -14,19 +14,19 @@ from torch import Tensor, nn
 from sylvan.errors import DataError, ModelError, ParameterError
 from sylvan.neural.text import hugging_face
 from sylvan.neural.text.bag_text_encoder import MODEL_TYPE, BagTextEncoder
-from sylvan.neural.text.encoder_files import (
-    Recipe,
-    check_files,
-    find_folder,
-    pooler_as_dense,
-    read_json,
-    read_recipe,
-    written_beside,
-)
+from sylvan.neural.text.encoder_files import Recipe, pooler_as_dense, read_recipe
 from sylvan.neural.text.text_encoder import TextEncoder, TokenRows, as_tensor, checksum_of_tensors
 from sylvan.parallel import progress
 from sylvan.params.fields import Instance, Range, parameterized
 from sylvan.text.counting import as_documents
+from sylvan.text.encoder_folders import (
+    check_files,
+    find_folder,
+    is_static,
+    model_type,
+    reason_of,
+    written_beside,
+)
 
 _CHUNK = 1000
 _UNLIMITED = 1_000_000  # tokenizers without a limit say some 1e30
@@ -150,7 +150,7 @@ class NetworkEncoder(TextEncoder):
         except ModelError:
             raise
         except Exception as error:  # of the network's own code
-            reason = hugging_face.reason_of(error)
+            reason = reason_of(error)
             raise ModelError(f"The network in {recipe.folder!r} doesn't encode texts: {reason}") from error
         if not bool(torch.isfinite(vectors).all()):
             raise ModelError(f"The weights in {recipe.folder!r} are damaged: vectors are not finite.")
@@ -417,14 +417,22 @@ def encoder_kind(source: str | os.PathLike[str]) -> str:
     folder = "" if source == "bag" else find_folder(source)
     if not folder or architecture(folder) == MODEL_TYPE:
         return "bag"
+    if is_static(folder):
+        raise untrained(folder)
     return "sentence" if os.path.isfile(os.path.join(folder, "modules.json")) else "network"
+
+
+def untrained(folder: str) -> ModelError:
+    """The error that says where static vectors go."""
+    return ModelError(
+        f"{folder!r} holds static vectors, which are not trained: they go where texts are only encoded, such as "
+        "'label_encoder' of TextModel and Reranker. Name a network or 'bag' here."
+    )
 
 
 def architecture(source: str | os.PathLike[str]) -> str | None:
     """What the configuration of a network calls its kind, such as "bert"; None where it doesn't say."""
-    config = os.path.join(find_folder(source), "config.json")
-    name = read_json(config).get("model_type") if os.path.isfile(config) else None
-    return name if isinstance(name, str) else None
+    return model_type(find_folder(source))
 
 
 def refuse_beside(encoder: Any, **settings: Any) -> None:
