@@ -16,12 +16,12 @@ from typing import Any
 
 from benchmarks.common import datasets, measure, process, records
 from benchmarks.linear import peers
-from sylvan.models.ensembles.ensemble import PRESETS
+from sylvan.models.presets import TEXT_PRESETS
 
 Record = dict[str, Any]
 # A member: parameters of XRLinear (or None for a NeighborRanker) and of the default vectoriser.
 Member = tuple[Mapping[str, Any] | None, Mapping[str, Any]]
-DEFAULT, PAIRS, CHARACTERS = PRESETS["accurate"]
+DEFAULT, PAIRS, CHARACTERS = ((member.parameters, member.text) for member in TEXT_PRESETS["accurate"].members)
 RECIPES: dict[str, tuple[list[Member], list[float]]] = {  # and the members' weights
     "the default": ([DEFAULT], [1]),
     "the default, three trees": ([({"n_trees": 3}, {})], [1]),

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.common import measure, process, records
-from sylvan import Ensemble, Reranker, TextModel, XRLinear, metrics
+from sylvan import TextModel, XRLinear, metrics, preset
 
 SETS = {  # the fields of the text, and how many rows train
     "yso-titles-fi": (("text",), (5_000, 10_000, 60_000)),
@@ -26,8 +26,8 @@ SETS = {  # the fields of the text, and how many rows train
 }
 MODELS: dict[str, Callable[[], Any]] = {
     "TextModel": lambda: TextModel(model=XRLinear(n_jobs=1)),
-    "Ensemble": lambda: Ensemble.preset("accurate", n_jobs=1),
-    "Reranker": lambda: Reranker.preset("accurate", n_jobs=1),
+    "Ensemble": lambda: preset("accurate", n_jobs=1),
+    "Reranker": lambda: preset("best", n_jobs=1),
 }
 
 

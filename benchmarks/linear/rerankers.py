@@ -1,10 +1,11 @@
 """Rerankers from raw text, beside their members and means of these: precision by how rare labels are, time, size.
 
 ``python -m benchmarks.linear.rerankers --data DIR --sets eurlex57k,gutenberg,cpv-tenders``. The members are those of
-``Reranker.preset("words")`` where the set's labels are called by words, else of ``"accurate"``. They are trained once
-for all rows of the table, on one thread, vectorisers included; each order is then learned from the same candidates. The
-weights of the mean are fitted on the rows that teach the orders. As a control, the labels' names are shuffled. With
-``--encoder``, a reranker of each of ``--encoder-sets`` also learns how near labels' names are to texts by an encoder.
+``preset("best")``, without the matcher of words where nothing says what a set's labels are called. They are trained
+once for all rows of the table, on one thread, vectorisers included; each order is then learned from the same
+candidates. The weights of the mean are fitted on the rows that teach the orders. As a control, the labels' names are
+shuffled. With ``--encoder``, a reranker of each of ``--encoder-sets`` also learns how near labels' names are to texts
+by an encoder.
 """
 
 from __future__ import annotations
@@ -80,13 +81,13 @@ def read(source: Path) -> tuple[Any, ...]:
 
 def one(job: Record) -> Record:
     """Everything of one set in this process."""
-    from sylvan import Ensemble, Reranker, metrics
+    from sylvan import Ensemble, metrics, preset
 
     texts, labels, test_texts, test_labels, names = read(Path(job["source"]))
-    preset = "accurate" if names is None else "words"
     import_libraries()
+    options = {} if names is None else {"label_texts": names}
     with measure.Clock() as plain:
-        usual = Ensemble.preset("accurate", n_jobs=1).fit(texts, labels)
+        usual = preset("accurate", n_jobs=1).fit(texts, labels, **options)
     counts = {usual.vocabulary_[at]: int(n) for at, n in enumerate(usual.label_counts_)}
     inverse = 1 / metrics.propensities_of_counts(usual.label_counts_, usual.n_rows_)
     weigh = {usual.vocabulary_[at]: float(value) for at, value in enumerate(inverse)}
@@ -104,9 +105,8 @@ def one(job: Record) -> Record:
         process.say(f"{job['set']} {found}")
 
     note("Ensemble, the preset accurate", usual, train_cpu_s=plain.cpu, model_mb=megabytes(usual, job))
-    options = {} if names is None else {"label_texts": names}
     with measure.Clock() as whole, teaching() as taught:
-        model = Reranker.preset(preset, n_jobs=1).fit(texts, labels, **options)
+        model = preset("best", n_jobs=1).fit(texts, labels, **options)
     for at, member in enumerate(model.members):
         note(f"member {at}: {described(member)}", member)
     note("mean of all members", Ensemble.of_fitted(model.members, n_jobs=1))
@@ -132,17 +132,19 @@ def one(job: Record) -> Record:
         others = list(names.values())
         random.Random(0).shuffle(others)
         shuffled = dict(zip(names, others, strict=True))
-        note("Reranker, names shuffled", Reranker.preset(preset, n_jobs=1).fit(texts, labels, label_texts=shuffled))
-        note("Reranker, the preset accurate: no names", Reranker.preset("accurate", n_jobs=1).fit(texts, labels))
+        note("Reranker, names shuffled", preset("best", n_jobs=1).fit(texts, labels, label_texts=shuffled))
+        unnamed = preset("best", n_jobs=1)
+        unnamed.members = unnamed.members[:-1]
+        note("Reranker without names", unnamed.fit(texts, labels, label_texts=None))
     if names is not None and job["encoder"] is not None:
         with measure.Clock() as clock:
-            near = Reranker.preset(preset, n_jobs=1, label_encoder=job["encoder"]).fit(texts, labels, **options)
+            near = preset("best", n_jobs=1, label_encoder=job["encoder"]).fit(texts, labels, **options)
         what = "Reranker: lightgbm, right, with a sentence encoder"
         note(what, near, train_cpu_s=clock.cpu, model_mb=megabytes(near, job))
         rows[-1]["one_text_ms"] = one_text_ms(near, asked)
         near.tail = "psp"
         note(f"{what}, tail=psp", near)
-    return {"preset": preset, "recipes": rows, "all_but_order_cpu_s": all_but_order}
+    return {"recipes": rows, "all_but_order_cpu_s": all_but_order}
 
 
 def import_libraries() -> None:

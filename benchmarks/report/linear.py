@@ -64,8 +64,8 @@ ENSEMBLES = (
     "`NeighborRanker`) have as well. The recipes, with their weights, are the same on all sets."
 )
 RERANKERS = (
-    "By `python -m benchmarks.linear.rerankers`, on one thread, from raw texts: all members of `Reranker.preset` "
-    "(eurlex57k and gutenberg: `words`; cpv-tenders, whose labels have no names: `accurate`), means of them, and "
+    "By `python -m benchmarks.linear.rerankers`, on one thread, from raw texts: all members of the preset "
+    "`best` (of cpv-tenders, whose labels have no names, without the matcher of words), means of them, and "
     "orders learned from the same candidates by each library. R@5: of the true labels with so many training rows (head "
     "50 and more, torso 10 to 49, tail 1 to 9, never 0), the share among five answers. Training is that of all members "
     "and the order, without the import of libraries. As a control, what labels are called is shuffled. The sentence "

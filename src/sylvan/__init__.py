@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         XRTransformer,
         XTransformer,
     )
+    from sylvan.models.presets import preset
     from sylvan.store.registry import load
     from sylvan.text import TfidfVectorizer
     from sylvan.tune.result import TuneResult
@@ -59,6 +60,7 @@ __all__ = [
     "indexing",
     "load",
     "metrics",
+    "preset",
     "serve",
     "tune",
 ]

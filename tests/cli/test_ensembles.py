@@ -7,11 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kit.errors import raises
 
 import sylvan
-from sylvan import Ensemble, TextModel, data, load
-from sylvan.errors import ParameterError
+from sylvan import Ensemble, TextModel, data, load, preset
 
 
 @pytest.mark.parametrize("kind", ["text", "matrix", "npz"])
@@ -85,7 +83,7 @@ def test_a_preset_is_the_ensemble_of_python(call: Any, files: Any, tmp_path: Pat
     outcome = call("train", "ensemble", files("train.jsonl"), "--model", folder, "--preset", "accurate")
     assert outcome.code == 0 and "Trained 3 models" in outcome.out
     rows = data.read_jsonl(files("train.jsonl"))
-    expected = Ensemble.preset("accurate").fit(rows.texts, rows.labels).rank(rows.texts, k=3)
+    expected = preset("accurate").fit(rows.texts, rows.labels).rank(rows.texts, k=3)
     got = sylvan.load(folder).rank(rows.texts, k=3)
     assert got.names == expected.names and (got.scores == expected.scores).all()
 
@@ -123,9 +121,18 @@ def test_the_ensembles_of_the_papers_are_made_of_folders(call: Any, files: Any, 
         assert all(member.preset == "paper" and member.kind == name for member in members)
 
 
-def test_what_a_preset_refuses() -> None:
-    with raises(ParameterError, "accurate", "best"):
-        Ensemble.preset("best")
-    with raises(ParameterError, "depth"):
-        Ensemble.preset("accurate", depth=3)
-    assert Ensemble.preset("accurate", n_jobs=1, member0__model__beam=7).get_params()["member0__model__beam"] == 7
+def test_a_plan_and_a_checkpoint_of_an_ensemble(call: Any, files: Any, tmp_path: Path, monkeypatch: Any) -> None:
+    folder = str(tmp_path / "m")
+    words = (files("train.jsonl"), "--preset", "accurate", "--threads", "1")
+    plan = call("train", "ensemble", *words, "--plan")
+    assert plan.code == 0 and "member2" in plan.out and not (tmp_path / "m").exists(), plan.err
+    assert call("plan", "ensemble", *words).out.splitlines()[0] == plan.out.splitlines()[0]
+
+    def stop(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("sylvan.models.ensembles.members.Joined.of", stop)
+        assert call("train", "ensemble", *words, "--model", folder).code == 1
+    again = call("train", "ensemble", *words, "--model", folder, "--no-resume")
+    assert again.code == 0 and not (tmp_path / "m.training").exists(), again.err

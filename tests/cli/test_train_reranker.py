@@ -66,8 +66,8 @@ def test_without_a_folder_or_members_it_says_so(call: Any, rows: Path) -> None:
     order = call("train", "reranker", file, "--model", str(rows / "m"), *QUICK, "--set", "objective=rank")
     assert order.code == 2 and "must be 'right' with --set scorer=trees" in order.err
     texts = call("train", "reranker", file, "--model", str(rows / "m"), "--label-texts", str(rows / "names.tsv"),
-                 *MEMBERS, *TREES)  # fmt: skip
-    assert texts.code == 2 and "for a LexicalMatcher, or a label_encoder. No member is one" in texts.err
+                 "--set", "member0__model=neighbors", *TREES)  # fmt: skip
+    assert texts.code == 2 and "is for a LexicalMatcher" in texts.err
     assert not (rows / "m").exists()
 
 

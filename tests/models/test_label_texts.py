@@ -433,15 +433,15 @@ class TestUpdate:
 
 
 SENTENCES: list[tuple[Any, str]] = [
-    (3, "must be a mapping of labels to texts, or 'names'. Got int"),
-    ("name", "must be a mapping of labels to texts, or 'names'. Got str"),
+    (3, "must be a mapping of labels to texts, a SubjectVocabulary, or 'names'. Got int"),
+    ("name", "must be a mapping of labels to texts, a SubjectVocabulary, or 'names'. Got str"),
     (["L01"], "Got list instead"),
     ({"L01": 3}, "Got 3 for label 'L01'"),
     ({"L01": None}, "Got None for label 'L01'"),
     ({"L01": ["a", None]}, "for label 'L01'"),
-    ({None: "word01"}, "for label None"),
-    ({1.5: "word01"}, "for label 1.5"),
-    ({True: "word01"}, "for label True"),
+    ({None: "word01"}, "Got None instead"),
+    ({1.5: "word01"}, "Got 1.5 instead"),
+    ({True: "word01"}, "Got True instead"),
 ]
 
 

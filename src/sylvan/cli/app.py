@@ -73,7 +73,7 @@ def cli(ctx: click.Context, debug: bool) -> None:
     \b
     Examples:
       sylvan demo
-      sylvan train xr-linear train.jsonl --model runs/m
+      sylvan train train.jsonl --model runs/m
       sylvan predict runs/m test.jsonl -k 5 -o top.jsonl
       sylvan evaluate runs/m test.jsonl
     """

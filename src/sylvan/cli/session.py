@@ -126,10 +126,17 @@ class LazyGroup(click.Group):
     completed: ClassVar[Callable[[click.Command], None]] = staticmethod(lambda command: None)
 
     def __init__(
-        self, *args: Any, title: str, lines: Mapping[str, str], make: Callable[[str], click.Command], **attributes: Any
-    ) -> None:
+        self, *args: Any, title: str, lines: Mapping[str, str], make: Callable[[str], click.Command],
+        implied: Callable[[list[str], bool], str | None] = lambda words, is_lenient: None, **attributes: Any,
+    ) -> None:  # fmt: skip
         super().__init__(*args, **{**attributes, "invoke_without_command": True})
         self.title, self.lines, self.make = title, lines, make  # of the section that lists them; what each does
+        self.implied = implied  # the command that words mean without naming one
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """As click's, with the name of the command that is implied in front."""
+        name = self.implied(args, ctx.resilient_parsing)
+        return super().parse_args(ctx, args if name is None else [name, *args])
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.lines)

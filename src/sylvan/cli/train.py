@@ -16,7 +16,7 @@ from sylvan.cli.session import LazyGroup, Session, need_subcommand, quietly, say
 from sylvan.errors import DataError, ParameterError
 from sylvan.indexing.tree import LabelTree
 from sylvan.params.fields import construct
-from sylvan.params.wording import counted
+from sylvan.params.wording import counted, did_you_mean
 from sylvan.store.registry import COMMANDS, JOINED, class_of, load
 from sylvan.text import TfidfVectorizer
 
@@ -28,33 +28,61 @@ def _command(name: str, planning: bool) -> click.Command:
     if name in JOINED:
         from sylvan.cli.train_joined import joined_command
 
-        return joined_command(name)
+        joined = joined_command(name, planning)
+        joined.help = _PLAN_HELP.format(name, COMMANDS[name]) if planning else joined.help
+        return joined
     return _model_command(name, planning)
 
 
 _LINES = {name: kind.help for name, kind in COMMANDS.items()}
 
 
-@click.group("train", cls=LazyGroup, title="Models", lines=_LINES, make=partial(_command, planning=False))
+def _implied(words: list[str], is_lenient: bool) -> str | None:
+    """The command of a preset of texts, where the words begin with a file or an option and name no model."""
+    first = words[0] if words else ""
+    is_file = first == "-" or os.path.exists(first) or any(mark in first for mark in (".", "/", os.sep))
+    is_option = first.startswith("--") and first not in ("--help", "--debug") and not any(map(_LINES.get, words))
+    if first in _LINES or not (is_file or is_option):
+        return None
+    from sylvan.models.presets import TEXT_PRESETS
+
+    given = [value for word, value in zip(words, [*words[1:], ""], strict=True) if word == "--preset"]
+    given += [word.partition("=")[2] for word in words if word.startswith("--preset=")]
+    name: Any = given[-1] if given else "balanced"
+    if name not in TEXT_PRESETS and not is_lenient:  # lenient where a shell asks what may follow
+        guess = did_you_mean(name, TEXT_PRESETS)
+        raise click.UsageError(f"The presets of texts are {', '.join(TEXT_PRESETS)}. Got {name!r} instead. {guess}")
+    return TEXT_PRESETS[name].command if name in TEXT_PRESETS else "xr-linear"
+
+
+@click.group("train", cls=LazyGroup, title="Models", lines=_LINES, implied=_implied,
+             make=partial(_command, planning=False))  # fmt: skip
 @click.pass_context
 def command(ctx: click.Context) -> None:
     """Train a model on text or matrices and save it in a folder.
 
+    For texts no model need be named: --preset says how much time the training may take. fast and balanced (the default)
+    are an xr-linear, accurate is an ensemble of three, best a reranker of these, of nearest rows and of labels' own
+    words; the options are those of that model. --vocabulary names labels that are codes.
+
     \b
-    Example:
-      sylvan train xr-linear train.jsonl --model runs/m
+    Examples:
+      sylvan train books.jsonl --model runs/m
+      sylvan train books.jsonl --model runs/m --preset best --vocabulary subjects.ttl
+      sylvan train xr-linear X.trn.npz --labels Y.trn.npz --model runs/m
     """
     need_subcommand(ctx)
 
 
-@click.group("plan", cls=LazyGroup, title="Models", make=partial(_command, planning=True),
-             lines={name: words for name, words in _LINES.items() if name not in JOINED})  # fmt: skip
+@click.group("plan", cls=LazyGroup, title="Models", lines=_LINES, implied=_implied,
+             make=partial(_command, planning=True))  # fmt: skip
 @click.pass_context
 def plan_command(ctx: click.Context) -> None:
     """Estimate the time and memory of a training, and the size of the model.
 
     \b
-    Example:
+    Examples:
+      sylvan plan books.jsonl --preset best --threads 2
       sylvan plan xr-linear train.jsonl --threads 2
     """
     need_subcommand(ctx)

@@ -15,8 +15,7 @@ from sylvan.cli import options as of
 from sylvan.cli.options import on_cluster, ray_option, resume_options, working
 from sylvan.cli.session import Session, quietly
 from sylvan.errors import ParameterError
-from sylvan.models.ensembles.ensemble import PRESETS
-from sylvan.models.reranker.reranker import RERANKER_PRESETS
+from sylvan.models.presets import TEXT_PRESETS, Member
 from sylvan.models.transformer.presets import PAPER as PAPERS
 from sylvan.models.transformer.presets import ensemble_of
 from sylvan.params.wording import counted
@@ -25,33 +24,37 @@ from sylvan.text import TfidfVectorizer
 from sylvan.tune.space import MODELS, Setting
 
 _MEMBER = re.compile(r"member([0-9]+)__(text__)?([A-Za-z_0-9]+)")
-_PRESETS: Mapping[str, Sequence[str]] = {"ensemble": (*PRESETS, *PAPERS), "reranker": tuple(RERANKER_PRESETS)}
+_PRESETS: Mapping[str, Sequence[str]] = {
+    kind: [*(name for name, recipe in TEXT_PRESETS.items() if recipe.command == kind), *papers]
+    for kind, papers in (("ensemble", PAPERS), ("reranker", ()))
+}
 _WORDS: Mapping[str, tuple[str, str, str, str]] = {
     "ensemble": ("an ensemble", "", "--config runs/m.tuning/tuned.toml",
                  "--set member0__model=xr-linear --set member1__model=neighbors"),
-    "reranker": ("a reranker", ", learn the order of what they propose,", "--preset words --label-texts subjects.ttl",
+    "reranker": ("a reranker", ", learn the order of what they propose,", "--preset best --vocabulary subjects.ttl",
                  "--config reranker.toml --set scorer=trees"),
 }  # fmt: skip
 Values = dict[str, Any]
 
 
-def joined_command(kind: str) -> click.Command:
-    """The command that trains an ``"ensemble"`` or a ``"reranker"``."""
+def joined_command(kind: str, planning: bool) -> click.Command:
+    """The command that trains an ``"ensemble"`` or a ``"reranker"``, or only says what that would take."""
 
     papers = ", or a paper's, X-Transformer's nine models or XR-Transformer's three" if kind == "ensemble" else ""
-    texts = click.option("--label-texts", metavar="FILE",
-                         help="What labels are called, for lexical members: SKOS, TSV, CSV or JSONL.")  # fmt: skip
-    plan = click.option("--plan", is_flag=True, help="Estimate time and memory instead of training.")
     all_options = of.together(
-        *((resume_options, plan, texts) if kind == "reranker" else ()),
-        of.config_option, of.input_options, of.subjects_options, ray_option, of.test_options,
+        of.config_option, of.input_options, of.subjects_options,
+        click.option("--plan", is_flag=True, default=planning, hidden=planning,
+                     help="Estimate time and memory instead of training."),
+        ray_option, resume_options, of.test_options,
+        click.option("--label-texts", metavar="FILE",
+                     help="What labels are called, for the members that learn from it: SKOS, TSV, CSV or JSONL; or the "
+                     "word names or none. [default: by --vocabulary, or as they are where that is words]"),
         of.setting_option("--set", f"A parameter of the {kind}, such as {COMMANDS[kind].setting}, or of a member "
                           "(above); repeat it."),
         click.option("--preset", type=click.Choice(_PRESETS[kind]),
                      help=f"Members over texts that have proved good together{papers}; --set and --config change or "
                      "add members."),
-        click.option("--model", "folder", metavar="DIR", required=kind == "ensemble",
-                     help=f"Where to save the {kind}."),
+        click.option("--model", "folder", metavar="DIR", help=f"Where to save the {kind}."),
         click.argument("train", metavar="TRAIN"),
     )  # fmt: skip
 
@@ -81,7 +84,7 @@ def joined_command(kind: str) -> click.Command:
 
 def _train(ctx: click.Context, kind: str, flags: Values) -> None:
     from sylvan.cli.evaluate import open_test, save_trained
-    from sylvan.cli.io.inputs import open_input, read_given_texts, remember_base
+    from sylvan.cli.io.inputs import open_input, read_given_texts, read_vocabulary, remember_base
     from sylvan.store import check_target
 
     config = of.config_of(ctx)
@@ -89,7 +92,7 @@ def _train(ctx: click.Context, kind: str, flags: Values) -> None:
         config.problems.append("[text] is for one model: members have [parameters.member0.text].")
     values, members = _read(config, kind, flags["settings"], flags["preset"])
     config.refuse()
-    session, folder, plan = Session.of(ctx), flags["folder"], flags.get("plan")
+    session, folder, plan = Session.of(ctx), flags["folder"], flags["plan"]
     if not plan:
         if folder is None:
             raise click.MissingParameter(ctx=ctx, param=next(p for p in ctx.command.params if p.name == "folder"))
@@ -98,13 +101,16 @@ def _train(ctx: click.Context, kind: str, flags: Values) -> None:
     for member in members if not source.is_text else ():
         if member.text or member.takes_texts:
             words = "parameters of vectorisers" if member.text else "an encoder of texts"
-            raise ParameterError(f"The members have {words}, but the training file is a matrix.")
+            way = ": sylvan train xr-linear --preset accurate is for one" if flags["preset"] in TEXT_PRESETS else ""
+            raise ParameterError(f"The members have {words}, but the training file is a matrix{way}.")
     threads = flags["threads"]
     model = class_of(kind)([each.build(source.is_text, threads) for each in members], n_jobs=threads, **values)
     for each in (model, *model.members) if source.is_text else ():
         each.text_fields_, each.labels_field_ = source.text_fields, source.labels_field
     model.check_params()
-    options = read_given_texts(flags.get("label_texts"), flags["language"])
+    options = read_given_texts(flags["label_texts"], flags["language"])
+    if flags["label_texts"] is None and flags["subjects"]:  # what labels are called
+        options["label_texts"] = read_vocabulary(flags["subjects"], flags["language"])
     test = None if plan else open_test(model, flags)
     with quietly(flags), on_cluster(flags["ray_address"], flags["threads"]):
         X, Y = source.read()
@@ -121,18 +127,16 @@ def _train(ctx: click.Context, kind: str, flags: Values) -> None:
         save_trained(session, model, flags, test, f"{words} {seconds:.1f} s and saved them in", checkpoint)
 
 
-def _preset_values(kind: str, preset: Any) -> Values:
+def _preset_values(preset: Any) -> Values:
     """A preset's members as a configuration file names them."""
-    members: Sequence[tuple[str, Mapping[str, Any], Mapping[str, Any]]] = ()
+    members: Sequence[Member] = ()
     if preset in PAPERS:
         members = [
-            (preset, {"preset": "paper", "encoder": encoder, "seed": seed}, {})
+            Member(preset, {"preset": "paper", "encoder": encoder, "seed": seed})
             for encoder, seed in ensemble_of("paper", preset, None, None)
         ]
-    elif preset is not None and kind == "reranker":
-        members = RERANKER_PRESETS[preset]
     elif preset is not None:
-        members = [("xr-linear", parameters, text) for parameters, text in PRESETS[preset]]
+        members = TEXT_PRESETS[preset].members
     values: Values = {}
     for number, (model, parameters, text) in enumerate(members):
         texts = {f"text__{name}": value for name, value in text.items()}
@@ -147,7 +151,7 @@ def _read(config: of.Config, kind: str, settings: Sequence[str], preset: Any) ->
     typed: dict[tuple[int, str], dict[str, str]] = defaultdict(dict)
     configured: dict[tuple[int, str], Values] = defaultdict(dict)
     words = config.typed(settings)
-    for names, places in ((words, typed), ({**_preset_values(kind, preset), **config.parameters}, configured)):
+    for names, places in ((words, typed), ({**_preset_values(preset), **config.parameters}, configured)):
         for name, value in names.items():
             match = _MEMBER.fullmatch(name)
             where, inner = ((int(match[1]), match[2] or ""), match[3]) if match else ((-1, ""), name)

@@ -61,8 +61,8 @@ def label_terms(label_texts: Any, names: Iterable[str]) -> dict[str, LabelTerms]
         terms: dict[str, LabelTerms] = (label_texts.by_label() if by_name else label_texts).terms()
         return terms
     return {
-        str(name): texts if isinstance(texts, LabelTerms) else LabelTerms(tuple(texts[:1]), tuple(texts[1:]))
-        for name, texts in _listed(label_texts, terms=True)
+        name: texts if isinstance(texts, LabelTerms) else LabelTerms(tuple(texts[:1]), tuple(texts[1:]))
+        for name, texts in _listed(label_texts)
     }
 
 
@@ -70,30 +70,29 @@ def named_texts(label_texts: Any, names: Iterable[str]) -> dict[str, str]:
     """The text of each label that has one, for models that know no kinds of terms: a label's texts are joined."""
     if isinstance(label_texts, str) and label_texts == "names":
         return {name: name.replace("_", " ") for name in names}
-    if hasattr(label_texts, "terms"):
-        terms = label_terms(label_texts, names)
-        return {name: " ".join((*words.names, *words.definitions)) for name, words in sorted(terms.items())}
-    texts = {label_name(str(name)): " ".join(parts) for name, parts in _listed(label_texts, terms=False)}
+    terms = label_terms(label_texts, names)
+    texts = {label_name(name): " ".join((*words.names, *words.definitions)) for name, words in terms.items()}
     return dict(sorted(texts.items()))  # rows are in this order, whatever the mapping's
 
 
-def _listed(label_texts: Any, terms: bool) -> Iterator[tuple[str | int, Any]]:
-    """Each label of a mapping, with the list of its texts, or where ``terms`` may stand there with these."""
+def _listed(label_texts: Any) -> Iterator[tuple[str, Any]]:
+    """Each label of a mapping, with the list of its texts or their terms."""
     if not isinstance(label_texts, Mapping):
-        forms = "a mapping of labels to texts, a SubjectVocabulary," if terms else "a mapping of labels to texts,"
-        raise DataError(f"label_texts must be {forms} or 'names'. Got {type(label_texts).__name__} instead.")
+        raise DataError(
+            "label_texts must be a mapping of labels to texts, a SubjectVocabulary, or 'names'. Got "
+            f"{type(label_texts).__name__} instead."
+        )
     for name, texts in label_texts.items():
         parts = [texts] if isinstance(texts, str) else texts
-        named = isinstance(name, str | int | np.integer) and not isinstance(name, bool)
-        if terms and not named:
+        if not isinstance(name, str | int | np.integer) or isinstance(name, bool):
             raise DataError(f"label_texts must name labels by strings or ints. Got {name!r:.60} instead.")
         listed = isinstance(parts, list | tuple) and all(isinstance(part, str) for part in parts)
-        if not named or not (listed or (terms and isinstance(texts, LabelTerms))):
-            forms = "a string, a list of strings or LabelTerms" if terms else "a string, or a list of strings,"
+        if not listed and not isinstance(texts, LabelTerms):
             raise DataError(
-                f"label_texts must give {forms} for each label. Got {texts!r:.60} for label {name!r:.60} instead."
+                "label_texts must give a string, a list of strings or LabelTerms for each label. Got "
+                f"{texts!r:.60} for label {name!r:.60} instead."
             )
-        yield name, parts
+        yield str(name), parts
 
 
 def _say_languages(subjects: Any) -> None:

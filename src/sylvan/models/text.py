@@ -198,7 +198,7 @@ class TextModel(TextEstimator):
         vocabulary, labels = encode_labels(Y)
         need_as_many(n_texts, labels.shape[0])
         described = None
-        if label_texts is not None and not _is_auto(label_texts):
+        if label_texts is not None and not name_rows.is_auto(label_texts):
             if options.get("memory_limit") is not None:
                 raise DataError("label_texts and memory_limit don't go together: texts of labels are rows in memory.")
             named = self._texts_of_labels(label_texts, vocabulary)
@@ -207,7 +207,7 @@ class TextModel(TextEstimator):
             )  # before any work
         top = self._fit(
             lambda _: self.vectorizer.fit_transform_rows(listed.pop()).to_scipy(), lambda: (vocabulary, labels),
-            sample_weight, options, rows, "auto" if _is_auto(label_texts) else described,
+            sample_weight, options, rows, "auto" if name_rows.is_auto(label_texts) else described,
         )  # fmt: skip
         self.single_label_ = one_class_a_row(Y)
         return top
@@ -239,7 +239,7 @@ class TextModel(TextEstimator):
         self.check_params()
         texts, described, judged = check_texts(X, "TextModel"), {}, []
         named: Any = Y
-        if _is_auto(label_texts):
+        if name_rows.is_auto(label_texts):
             # of lists of names, all of them are read much sooner than they are encoded
             listed = isinstance(Y, list) and all(type(row) is list and all(type(it) is str for it in row) for row in Y)
             named = Y if listed else named_rows(*encode_labels(Y))
@@ -286,7 +286,7 @@ class TextModel(TextEstimator):
         """
         self.check_params()
         label_texts = options.pop("label_texts", "auto")
-        if label_texts is not None and not _is_auto(label_texts):
+        if label_texts is not None and not name_rows.is_auto(label_texts):
             raise DataError("fit_blocks takes no label_texts but 'auto' or None: give all texts to fit at once.")
         labels = LabelNumbers()
         texts = _texts_of(blocks, labels.take)
@@ -670,11 +670,6 @@ class TextModel(TextEstimator):
                 f"{counted(model.n_labels_, 'label')}."
             )
         self._take_labels(vocabulary)
-
-
-def _is_auto(label_texts: Any) -> bool:
-    """Whether names that are words are to be texts; of arrays == would say something else."""
-    return isinstance(label_texts, str) and label_texts == "auto"
 
 
 def _over_matrices(model: Any) -> Estimator:

@@ -238,7 +238,7 @@ def test_members_that_do_not_fit_each_other() -> None:
         Reranker.of_fitted([XRLinear().fit(X, y), NeighborRanker().fit(X, np.minimum(y, 2))])
     with raises(DataError, "names"):
         Reranker.of_fitted([XRLinear().fit(X, y), NeighborRanker().fit(X, [["a"]] * 40)])
-    with raises(ParameterError, "member"):
+    with raises(ParameterError, "LexicalMatcher"):
         reranker().fit(X, y, label_texts={"a": "b"})
     with raises(ParameterError, "probes"):
         Reranker.of_fitted([XRLinear().fit(X, y)]).rank(X, probes=3)

@@ -112,7 +112,7 @@ def test_what_labels_are_called(fitted: Reranker) -> None:
     vectors[5] = 0
     assert near(model, columns) == pytest.approx(expected(texts[:40], candidates.labels, vectors), abs=2e-3)
     with raises(ParameterError, "LexicalMatcher", "label_encoder"):
-        reranker(label_encoder=None).fit(texts, coded, label_texts=named)
+        Reranker([TextModel(model=NeighborRanker())], scorer="trees").fit(texts, coded, label_texts=named)
 
 
 def test_it_counts(fitted: Reranker) -> None:

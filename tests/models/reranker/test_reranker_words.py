@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
 import pytest
 from kit.errors import raises
 
-from sylvan import LexicalMatcher, Reranker, TextModel, XRLinear
+from sylvan import LexicalMatcher, NeighborRanker, Reranker, TextModel, XRLinear
 from sylvan.arrays import validate
 from sylvan.data import LabelTerms
-from sylvan.errors import ParameterError
+from sylvan.errors import DataWarning, ParameterError
 from sylvan.models.lexical.lexicon import OF_COMPANY
 
 WORDS = ("whales", "bread", "poems", "history", "forests", "ships")
@@ -101,10 +102,42 @@ def test_what_ties_candidates_to_each_other_is_by_the_names_of_labels() -> None:
         assert not of["related"][0, at] and not of["last_part"][0, at]
 
 
-def test_label_texts_are_for_matchers_alone() -> None:
+def test_label_texts_are_for_members_that_learn_from_them() -> None:
     rows, labels = texts(40)
     model = Reranker([TextModel(model=XRLinear(n_jobs=1)), LexicalMatcher(n_trees=0)], scorer="trees", n_jobs=1)
     model.fit(rows, labels, label_texts={**NAMES, "n6": "spindles"})
     assert model.rank(["on spindles"], k=1).names == [["n6"]], "a label without rows"
     with raises(ParameterError, "LexicalMatcher", "label_texts"):
-        Reranker([TextModel()], scorer="trees").fit(rows, labels, label_texts=NAMES)
+        Reranker([TextModel(model=NeighborRanker())], scorer="trees").fit(rows, labels, label_texts=NAMES)
+
+
+def test_what_labels_are_called_is_rows_of_the_members_that_learn_them() -> None:
+    rows, labels = texts(400)
+    members = [TextModel(model=XRLinear(n_jobs=1)), TextModel(model=NeighborRanker(n_jobs=1)), LexicalMatcher()]
+    model = Reranker(members, scorer="trees", n_trees=2, n_jobs=1)
+    fitted = model.fit(rows, labels, label_texts={name: LabelTerms((word,)) for name, word in NAMES.items()}).members
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # of labels without rows, which the matcher answers
+        alone = TextModel(model=XRLinear(n_jobs=1)).fit(rows, labels, label_texts=NAMES)
+    assert alone.label_texts_ is not None and len(alone.label_texts_.labels) == len(WORDS)
+    assert fitted[0].rank(rows[:20]).scores.tolist() == alone.rank(rows[:20]).scores.tolist()
+    assert fitted[1].label_texts_ is None and fitted[1].model.n_rows_ == 400
+    without = Reranker([TextModel(model=XRLinear(n_jobs=1))], scorer="trees", n_trees=2)
+    assert without.fit(rows, labels, label_texts=None).members[0].label_texts_ is None
+
+
+def test_labels_that_are_codes_have_no_words() -> None:
+    rows, labels = texts(240)
+    members = [TextModel(model=XRLinear(n_jobs=1)), LexicalMatcher()]
+    model = Reranker(members, scorer="trees", n_trees=2, n_jobs=1)
+    with pytest.warns(DataWarning, match="The labels are codes, such as 'n[0-5]'"):
+        model.fit(rows, labels)
+    assert [type(member) for member in model.members] == [TextModel]
+    assert model.rank(rows[:2]).labels.shape[0] == 2
+    with pytest.warns(DataWarning, match="The labels are codes"):
+        plan = Reranker(members, scorer="trees").plan(rows, labels)
+    assert not any(phase.name.startswith("member1") for phase in plan.phases)
+    called = [[NAMES[name] for name in row] for row in labels]
+    assert len(Reranker(members, scorer="trees", n_trees=2, n_jobs=1).fit(rows, called).members) == 2
+    codes = Reranker(members, scorer="trees", n_trees=2, n_jobs=1).fit(rows, labels, label_texts="names")
+    assert len(codes.members) == 2, "as was said"

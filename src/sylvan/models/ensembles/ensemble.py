@@ -6,8 +6,7 @@ import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from types import MappingProxyType
-from typing import Annotated, Any, Literal, NamedTuple, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -27,28 +26,18 @@ from sylvan.metrics.tallies import hits
 from sylvan.models.base import CANDIDATES, MOST_ANSWERS, Estimator
 from sylvan.models.compress import compressed_model, has_weights, pruned_model
 from sylvan.models.ensembles import members as joining
-from sylvan.models.text import TextModel, usual_vectorizer
+from sylvan.models.ensembles.members import TrainingRows
+from sylvan.models.ensembles.plan import members_plan
 from sylvan.models.text_estimator import Unknown, check_texts, thresholds_by_name
-from sylvan.models.xr.xr_linear import XRLinear
 from sylvan.parallel import all_at_once, of_one_state, resolve_jobs
-from sylvan.params.fields import Choice, Instance, Range, Threads, attribute, check_value, parameterized
+from sylvan.params.fields import Instance, Range, Threads, attribute, parameterized
 from sylvan.ranking.calibrate import Calibrator, Method, holdout_folds
 from sylvan.ranking.ensemble import Way, combine_rankings, fit_weights
 from sylvan.runtime.checkpoint import Checkpoint, identity_of, opened
+from sylvan.runtime.plan import Plan
 from sylvan.weights.layer import WeightDtype
 
 _Self = TypeVar("_Self", bound="JointModel")
-
-
-class TrainingRows(NamedTuple):
-    """The arguments of ``fit``: rows and labels as members take them, and the form they came in."""
-
-    rows: Any
-    labels: Any
-    n_rows: int
-    weight: Float32 | None
-    named: Any  # the matrix whose columns may have names; None over texts
-    single_label: Any
 
 
 class JointModel(Estimator):
@@ -340,18 +329,6 @@ class JointModel(Estimator):
         self.vocabulary_ = joined.vocabulary  # of the members
 
 
-_FREQUENT = {"min_df": 2, "sublinear_tf": True, "max_features": 120_000}
-# Of each member the parameters of its XRLinear and of its vectoriser that aren't at their defaults. Other features make
-# other errors, and another seed another tree. Nearest rows gained nothing that held on every set.
-Preset = Literal["accurate"]
-PRESETS: Mapping[Preset, tuple[tuple[Mapping[str, Any], Mapping[str, Any]], ...]] = MappingProxyType({
-    "accurate": (
-        ({}, {}),
-        ({"seed": 1}, {"ngrams": (1, 2), **_FREQUENT}),
-        ({"seed": 2}, {"analyzer": "char_wb", "ngrams": (4, 4), **_FREQUENT}),
-    ),
-})  # fmt: skip
-
 
 @parameterized
 class Ensemble(JointModel):
@@ -432,41 +409,6 @@ class Ensemble(JointModel):
     labels_field_: str = attribute("labels")
 
     @classmethod
-    def preset(cls, name: Preset, n_jobs: int | None = None, **parameters: Any) -> Ensemble:
-        """An ensemble over texts whose members have proved good together.
-
-        Parameters
-        ----------
-        name : {"accurate"}
-            Three models that are each an :class:`XRLinear`: on the features that texts have by default; on the 120,000
-            most frequent words and pairs of words; and on as many 4-grams of characters within words.
-        n_jobs : int, optional
-            Number of threads of every part.
-        **parameters
-            Others of :class:`Ensemble`, or of members, such as ``member0__model__n_trees=3``.
-
-        Raises
-        ------
-        ParameterError
-            When there is no such preset or parameter.
-
-        Examples
-        --------
-        >>> from sylvan import Ensemble
-        >>> tagger = Ensemble.preset("accurate")
-        >>> texts = ["whales of the south seas", "a voyage on the south seas", "bread and cakes", "the baking of bread"]
-        >>> tagger = tagger.fit(texts, [["Whaling"], ["Whaling", "Voyages"], ["Baking"], ["Baking"]])
-        >>> tagger.rank(["a baker bakes breads"], k=1).names
-        [['Baking']]
-        """
-        check_value("name", name, Choice(tuple(PRESETS)), f"{cls.__name__}.preset")
-        members = [
-            TextModel(usual_vectorizer(**text, n_jobs=n_jobs), XRLinear(**ranker, n_jobs=n_jobs))
-            for ranker, text in PRESETS[name]
-        ]
-        return cls(members, n_jobs=n_jobs).set_params(**parameters)
-
-    @classmethod
     def of_fitted(cls, members: Sequence[Estimator], weights: Sequence[float] | None = None, **params: Any) -> Ensemble:
         """Combine models that are already fitted; nothing is trained or copied.
 
@@ -508,7 +450,10 @@ class Ensemble(JointModel):
         model.weights_ = joining.shares(model.weights, len(model.members))
         return model
 
-    def fit(self, X: Any, Y: Any, sample_weight: Any = None, **options: Any) -> Ensemble:
+    def fit(
+        self, X: Any, Y: Any, sample_weight: Any = None, *, label_texts: Any = "auto", checkpoint: Any = None,
+        **options: Any,
+    ) -> Ensemble:  # fmt: skip
         """Train copies of all members.
 
         Parameters
@@ -516,8 +461,13 @@ class Ensemble(JointModel):
         X : sparse matrix or array of shape (n, d), or n texts
         Y : labels, as the members' ``fit`` takes them
         sample_weight : array of shape (n,), optional
+        label_texts : as :meth:`TextModel.fit` and :meth:`LexicalMatcher.fit` take them, default "auto"
+            What labels are called, for the members that use it: LexicalMatchers, and TextModels, of those over a
+            NeighborRanker the ones with ``unlearned="answer"``.
+        checkpoint : path or Checkpoint, optional
+            A folder for what members have finished, as :meth:`XRLinear.fit` has it; each has its own part.
         **options
-            Passed to every member's ``fit``; each has its own folder in the ``checkpoint``.
+            Passed to every member's ``fit``.
 
         Raises
         ------
@@ -533,10 +483,11 @@ class Ensemble(JointModel):
             most = min(member.most_held_out for member in self.members)
             rows = next(iter(holdout_folds(training.n_rows, 1, weight, most)), None)
         identity = partial(self._identity, **{"fits weights": isinstance(self.weights, str)})
-        with opened(options.pop("checkpoint", None), identity) as checkpoint:
-            fitted, tops = joining.fit_members(self.members, X, Y, options, checkpoint, "member", rows)
+        extras = joining.named_options(self.members, label_texts, Y)
+        with opened(checkpoint, identity) as parts:
+            fitted, tops = joining.fit_members(self.members, X, Y, options, parts, "member", rows, extras)
             if isinstance(self.weights, str):  # "fit", by its range
-                weights = self._weights_by_holdout(X, Y, training.n_rows, options, checkpoint)
+                weights = self._weights_by_holdout(X, Y, training.n_rows, options, parts, extras)
             else:
                 weights = joining.shares(self.weights, len(self.members))
         joined = joining.Joined.of(fitted, type(self).__name__)
@@ -550,9 +501,20 @@ class Ensemble(JointModel):
         self._keep_names(training.named, joined.vocabulary, training.single_label)
         return self
 
+    def plan(self, X: Any, Y: Any, sample_weight: Any = None, **options: Any) -> Plan:
+        """Estimate what ``fit`` with the same arguments would need: time, memory and the size of the model.
+
+        The members' own plans, one after another; a member without a plan is trained on 2,000 of the rows, by which all
+        are estimated. Parameters and errors as in :meth:`fit`.
+        """
+        training, label_texts = self._training_rows(X, Y, sample_weight), options.pop("label_texts", "auto")
+        extras = joining.named_options(self.members, label_texts, Y)
+        return members_plan(self.members, training, [{**options, **each} for each in extras])
+
     def _weights_by_holdout(
-        self, X: Any, Y: Any, n_rows: int, options: Mapping[str, Any], checkpoint: Checkpoint | None
-    ) -> Float64:
+        self, X: Any, Y: Any, n_rows: int, options: Mapping[str, Any], checkpoint: Checkpoint | None,
+        extras: Sequence[Mapping[str, Any]],
+    ) -> Float64:  # fmt: skip
         """Weights that are best on rows that the members haven't seen."""
         weight = options.get("sample_weight")
         if (split := joining.split_rows(Y, n_rows, weight) if len(self.members) > 1 else None) is None:
@@ -560,8 +522,9 @@ class Ensemble(JointModel):
         train_rows, holdout = split
         part = dict(options) if weight is None else {**options, "sample_weight": weight[train_rows]}
         trained, _ = joining.fit_members(
-            self.members, joining.take(X, train_rows), joining.take(Y, train_rows), part, checkpoint, "holdout"
-        )
+            self.members, joining.take(X, train_rows), joining.take(Y, train_rows), part, checkpoint, "holdout",
+            own_options=extras,
+        )  # fmt: skip
         joined = Ensemble.of_fitted(
             trained, how=self.how, candidates=self.candidates, votes=self.votes, n_jobs=self.n_jobs, calibration=None
         )

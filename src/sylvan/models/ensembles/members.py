@@ -8,7 +8,7 @@ import numbers
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -19,10 +19,12 @@ from sylvan.arrays.label_filter import LabelFilter
 from sylvan.arrays.topk import TopK
 from sylvan.arrays.types import Float32, Float64, Int32, Int64
 from sylvan.data import Vocabulary
+from sylvan.data.label_terms import named_texts
 from sylvan.errors import DataError, ParameterError
 from sylvan.explain.explanation import TreeVote
-from sylvan.labels.targets import true_labels
+from sylvan.labels.targets import encode_labels, true_labels
 from sylvan.models.base import CANDIDATES, Estimator
+from sylvan.models.label_texts.name_rows import is_auto
 from sylvan.params.fields import Constraint, Parameterized
 from sylvan.params.wording import counted
 from sylvan.ranking.calibrate import holdout_folds
@@ -33,6 +35,17 @@ from sylvan.store.registry import rebuild
 MOST_MEMBERS = 1000
 
 _Fresh = TypeVar("_Fresh", bound=Parameterized)
+
+
+class TrainingRows(NamedTuple):
+    """The arguments of ``fit``: rows and labels as members take them, and the form they came in."""
+
+    rows: Any
+    labels: Any
+    n_rows: int
+    weight: Float32 | None
+    named: Any  # the matrix whose columns may have names; None over texts
+    single_label: Any
 
 
 class Weights(Constraint):
@@ -114,6 +127,32 @@ def fit_members(
         else:
             tops[number] = member.fit_holding_out(X, Y, rows, **member_options)
     return fitted, tops
+
+
+def named_options(
+    members: Sequence[Estimator], label_texts: Any, Y: Any, needed: bool = False
+) -> list[dict[str, Any]]:
+    """What each member's ``fit`` is given of what labels are called: everything, or where a member answers only labels
+    that have rows, the texts of these. Neighbours of such a member vote by rows alone. Where no member takes any, that
+    is refused, unless it is ``needed`` otherwise."""
+    if is_auto(label_texts):
+        return [{} for _ in members]
+    skips = [getattr(member, "unlearned", None) == "skip" for member in members]
+    takes = [
+        "label_texts" in inspect.signature(type(member).fit).parameters and not (skip and member.has_voters)
+        for member, skip in zip(members, skips, strict=True)
+    ]
+    if label_texts is not None and not any(takes) and not needed:
+        raise ParameterError(
+            "The 'label_texts' parameter of fit is for a LexicalMatcher, a label_encoder, or a TextModel whose model "
+            "isn't a NeighborRanker. There is none."
+        )
+    texts = label_texts
+    if any(skips) and label_texts is not None and not isinstance(label_texts, str):
+        names = encode_labels(Y)[0]
+        texts = {name: text for name, text in named_texts(label_texts, names).items() if name in names}
+    given = [texts if skip else label_texts for skip in skips]
+    return [{"label_texts": each} if taken else {} for each, taken in zip(given, takes, strict=True)]
 
 
 def _member_options(

@@ -61,6 +61,11 @@ class Likeness:
         return cls(int(n_pairs), *means)
 
 
+def is_auto(label_texts: Any) -> bool:
+    """Whether names that are words are to be texts; of arrays == would say something else."""
+    return isinstance(label_texts, str) and label_texts == "auto"
+
+
 def readable(names: Collection[str]) -> dict[str, str]:
     """The names that are words, as texts, where most names are: none of URIs, numbers or codes."""
     words = {name: name.replace("_", " ") for name in names if _WORD.search(name) and not _CODE.fullmatch(name)}

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 
@@ -17,7 +16,7 @@ from sylvan.arrays.frames import labels_of
 from sylvan.arrays.topk import TopK, resized
 from sylvan.arrays.types import Array, Float32, Float64, Int32
 from sylvan.arrays.validate import Csr
-from sylvan.errors import DataError, ParameterError
+from sylvan.errors import DataError, ParameterError, warn_data
 from sylvan.explain.explanation import Explanation
 from sylvan.labels.targets import encode_labels
 from sylvan.labels.vocabulary import find_label
@@ -26,38 +25,29 @@ from sylvan.models import encoders
 from sylvan.models.base import MOST_ANSWERS, Estimator
 from sylvan.models.encoders import EncodedLabels
 from sylvan.models.ensembles import members as joining
-from sylvan.models.ensembles.ensemble import PRESETS, JointModel, TrainingRows
+from sylvan.models.ensembles.ensemble import JointModel
+from sylvan.models.ensembles.members import TrainingRows
+from sylvan.models.ensembles.plan import members_plan
 from sylvan.models.label_changes import rows_of
+from sylvan.models.label_texts import name_rows
 from sylvan.models.lexical.lexical_matcher import LexicalMatcher
-from sylvan.models.neighbors import NeighborRanker
 from sylvan.models.reranker import learning
 from sylvan.models.reranker.candidate_columns import ColumnMaker, LabelFacts, Order, column_names, label_values
-from sylvan.models.text import TextModel, usual_vectorizer
 from sylvan.models.text_estimator import Unknown
 from sylvan.models.text_plan import with_encoding
-from sylvan.models.xr.xr_linear import XRLinear
 from sylvan.parallel import all_at_once, of_one_state, resolve_jobs
-from sylvan.params.fields import Choice, Instance, Range, Seed, Threads, attribute, check_value, parameterized
+from sylvan.params.fields import Instance, Range, Seed, Threads, attribute, parameterized
 from sylvan.params.wording import counted
 from sylvan.ranking.boosted_trees import BoostedTrees, Growing, Scorer, need_library
 from sylvan.ranking.calibrate import Calibrator, Method
 from sylvan.ranking.ensemble import combine_rankings, fit_weights
 from sylvan.ranking.tail import Tail, tail_of
 from sylvan.runtime.checkpoint import opened
-from sylvan.runtime.memory import available_bytes, resident_bytes
-from sylvan.runtime.plan import Phase, Plan, state_bytes, timed
+from sylvan.runtime.plan import Phase, Plan
 
 if TYPE_CHECKING:
     from sylvan.models.encoders import AnyEncoder
 
-# A member: its model, and the parameters of the model and of its vectoriser that aren't at their defaults.
-Member = tuple[str, Mapping[str, Any], Mapping[str, Any]]
-_TREES: tuple[Member, ...] = tuple(("xr-linear", parameters, text) for parameters, text in PRESETS["accurate"])
-_NEAREST: tuple[Member, ...] = (("neighbors", {}, {}), ("neighbors", {}, PRESETS["accurate"][2][1]))
-RerankerPreset = Literal["accurate", "words"]
-RERANKER_PRESETS: Mapping[RerankerPreset, tuple[Member, ...]] = MappingProxyType(
-    {"accurate": (*_TREES, *_NEAREST), "words": (*_TREES, *_NEAREST, ("lexical", {}, {}))}
-)
 Columns = Callable[[Any, TopK], Any]
 _WEIGHED = 20  # of a member's answers, by which it is weighed
 _LEAST_SHARE = 0.25  # of an equal weight
@@ -170,41 +160,6 @@ class Reranker(JointModel):
     text_fields_: tuple[str, ...] = attribute(("text",))
     labels_field_: str = attribute("labels")
 
-    @classmethod
-    def preset(cls, name: RerankerPreset, n_jobs: int | None = None, **parameters: Any) -> Reranker:
-        """A reranker over texts whose members have proved good together.
-
-        Parameters
-        ----------
-        name : {"accurate", "words"}
-            The three members of :meth:`Ensemble.preset`'s "accurate" and two NeighborRankers, on words and on parts of
-            words; or these and a :class:`LexicalMatcher`, for labels that are called by words, in ``Y`` or by the
-            ``label_texts`` of :meth:`fit`.
-        n_jobs : int, optional
-            Number of threads of every part.
-        **parameters
-            Others of :class:`Reranker`, or of members, such as ``member0__model__n_trees=3``.
-
-        Raises
-        ------
-        ParameterError
-            When there is no such preset or parameter.
-
-        Examples
-        --------
-        >>> from sylvan import Reranker
-        >>> [type(member).__name__ for member in Reranker.preset("words").members][-2:]
-        ['TextModel', 'LexicalMatcher']
-        """
-        check_value("name", name, Choice(tuple(RERANKER_PRESETS)), f"{cls.__name__}.preset")
-        kinds: dict[str, Any] = {"xr-linear": XRLinear, "neighbors": NeighborRanker, "lexical": LexicalMatcher}
-        members: list[Estimator] = []
-        for model, params, text in RERANKER_PRESETS[name]:
-            ranker = kinds[model](**params, n_jobs=n_jobs)
-            over_texts = isinstance(ranker, LexicalMatcher)
-            members.append(ranker if over_texts else TextModel(usual_vectorizer(**text, n_jobs=n_jobs), ranker))
-        return cls(members, n_jobs=n_jobs).set_params(**parameters)
-
     def check_params(self, names: Any = None) -> None:
         """Check every parameter's range, and that the scorer can learn the objective."""
         super().check_params(names)
@@ -214,7 +169,7 @@ class Reranker(JointModel):
             )
 
     def fit(
-        self, X: Any, Y: Any, sample_weight: Any = None, *, label_texts: Any = None, label_columns: Any = None,
+        self, X: Any, Y: Any, sample_weight: Any = None, *, label_texts: Any = "auto", label_columns: Any = None,
         checkpoint: Any = None, **options: Any,
     ) -> Reranker:  # fmt: skip
         """Train copies of all members, and learn the order of what they propose.
@@ -224,9 +179,10 @@ class Reranker(JointModel):
         X : sparse matrix or array of shape (n, d), or n texts
         Y : labels, as the members' ``fit`` takes them
         sample_weight : array of shape (n,), optional
-        label_texts : as :meth:`LexicalMatcher.fit` takes them, optional
-            What labels are called, for the LexicalMatchers among the members and for the encoder, which takes the
-            first name of each; other members don't see it. By default, labels are called as in ``Y``.
+        label_texts : as :meth:`Ensemble.fit` takes them, default "auto"
+            What labels are called, for the same members and for the encoder, which takes the first name of each. With
+            "auto" labels are called as in ``Y``; where most of these names are codes, LexicalMatchers are left out,
+            with a warning.
         label_columns : array of shape (n_labels, c), or mapping of str to (float or list of float), optional
             Further columns that say something of each label by itself, such as its age or price; as a mapping from
             names, of 0 for those that it lacks.
@@ -246,14 +202,14 @@ class Reranker(JointModel):
         """
         training = self._training_rows(X, Y, sample_weight)
         need_library(self.scorer)
-        encoder = self._encoder()
+        encoder, members = self._encoder(), self._worded(label_texts, Y)
         X, Y, weight = training.rows, training.labels, training.weight
         options |= {} if weight is None else {"sample_weight": weight}
         rows = learning.ordering_rows(training.n_rows, self.held_out, weight)
         with opened(checkpoint, partial(self._identity, held_out=self.held_out)) as parts:
-            extras = self._member_options(label_texts)
-            fitted, tops = joining.fit_members(self.members, X, Y, options, parts, "member", rows, extras)
-            for number, (member, model) in enumerate(zip(self.members, fitted, strict=True)):
+            extras = joining.named_options(members, label_texts, Y, self.label_encoder is not None)
+            fitted, tops = joining.fit_members(members, X, Y, options, parts, "member", rows, extras)
+            for number, (member, model) in enumerate(zip(members, fitted, strict=True)):
                 if rows is not None and tops[number] is None:
                     part, name = {**options, **extras[number]}, f"held_out{number}"
                     tops[number] = joining.held_out_answers(member, model, X, Y, rows, part, parts, name)
@@ -299,15 +255,19 @@ class Reranker(JointModel):
         n_own = columns.shape[2] - len(replace(order, n_own=None).column_names(joined.members)) or None
         return replace(order, n_own=n_own, scorer=scorer), weights, calibrator
 
-    def _member_options(self, label_texts: Any) -> list[dict[str, Any]]:
-        """What each member's ``fit`` is given besides what all are given."""
-        of_words = [isinstance(member, LexicalMatcher) for member in self.members]
-        if label_texts is not None and not any(of_words) and self.label_encoder is None:
-            raise ParameterError(
-                "The 'label_texts' parameter of fit is for a LexicalMatcher, or a label_encoder. No member is one, and "
-                "there is no encoder."
-            )
-        return [{"label_texts": label_texts} if lexical else {} for lexical in of_words]
+    def _worded(self, label_texts: Any, Y: Any) -> Sequence[Estimator]:
+        """The members, without those that find labels by their words where these are codes."""
+        others = [member for member in self.members if not isinstance(member, LexicalMatcher)]
+        if not name_rows.is_auto(label_texts) or len(others) in (0, len(self.members)):
+            return self.members
+        names = encode_labels(Y)[0]
+        if name_rows.readable(names):
+            return self.members
+        warn_data(
+            f"The labels are codes, such as {names[0]!r}, and nothing says what they are called: no LexicalMatcher is "
+            "trained, which finds labels by their words. Give their names by label_texts (--vocabulary FILE).", 3,
+        )  # fmt: skip
+        return others
 
     def _encoder(self) -> AnyEncoder | None:
         """An encoder of labels, opened before any work is done; None where there is none."""
@@ -319,7 +279,7 @@ class Reranker(JointModel):
         """The labels' texts by the encoder, where there is one, and labels have names."""
         if encoder is None or joined.vocabulary is None:
             return None
-        return EncodedLabels.of(encoder, label_texts, joined.vocabulary, self.n_jobs)
+        return EncodedLabels.of(encoder, _given(label_texts), joined.vocabulary, self.n_jobs)
 
     @classmethod
     def of_fitted(cls, members: Sequence[Estimator], *, label_texts: Any = None, **params: Any) -> Reranker:
@@ -431,10 +391,13 @@ class Reranker(JointModel):
         The members' own plans, one after another, and the learning of the order; a member without a plan is trained on
         2,000 of the rows, by which all are estimated. Parameters and errors as in :meth:`fit`.
         """
-        training = self._training_rows(X, Y, sample_weight)
-        label_texts, *_ = (options.pop(name, None) for name in ("label_texts", "label_columns", "checkpoint"))
-        extras = self._member_options(label_texts)
-        return reranker_plan(self, training, [{**options, **each} for each in extras], label_texts)
+        training, label_texts = self._training_rows(X, Y, sample_weight), options.pop("label_texts", "auto")
+        for name in ("label_columns", "checkpoint"):
+            options.pop(name, None)
+        members = self._worded(label_texts, Y)
+        extras = joining.named_options(members, label_texts, Y, self.label_encoder is not None)
+        plan = members_plan(members, training, [{**options, **each} for each in extras])
+        return with_order(plan, self, members, training, label_texts)
 
     # ---------------------------------------- answering
 
@@ -595,50 +558,31 @@ store.register(Reranker.kind, Reranker.from_state)
 # Seconds for each column of a candidate: to make it, and for each tree to learn from it, with LightGBM on one thread,
 # as benchmarks/linear/rerankers.py has them; Sylvan's own trees take longer.
 _MAKING, _LEARNING = 2e-8, 2e-9
-_TRIED = 2_000  # rows, of members without a plan
 _TEACHING = 0.8  # of the rows
 _COLUMN_BYTES = 4 * 3  # of a candidate: as made, as listed, and as bins and copies of the library's
 
 
-def reranker_plan(model: Any, training: TrainingRows, options: Sequence[Mapping[str, Any]], label_texts: Any) -> Plan:
-    """The members' plans one after another, with the learning of the order."""
-    weight = {} if training.weight is None else {"sample_weight": training.weight}
+def with_order(
+    plan: Plan, model: Any, members: Sequence[Estimator], training: TrainingRows, label_texts: Any
+) -> Plan:
+    """The members' plan with the learning of the order, and the encoding of labels where an encoder does that."""
     rows = learning.ordering_rows(training.n_rows, model.held_out, training.weight)
-    plans = []
-    for member, extra in zip(model.members, options, strict=True):
-        if hasattr(getattr(member, "model", member), "plan"):
-            plans.append(member.plan(training.rows, training.labels, **weight, **extra))
-        else:
-            plans.append(_plan_by_some(member, training, extra))
-    phases = [replace(phase, name=f"member{i} {phase.name}") for i, plan in enumerate(plans) for phase in plan.phases]
-    models = sum(plan.model_bytes for plan in plans)
-    seconds, peak = sum(plan.seconds for plan in plans), max(plan.peak_bytes for plan in plans)
-    available = min((plan.available_bytes for plan in plans if plan.available_bytes is not None), default=None)
     trees = model.n_trees * 2 ** (model.depth + 2) * 4
+    phases, seconds, peak = list(plan.phases), plan.seconds, plan.peak_bytes
     if rows is not None:
-        n_columns = len(column_names(model.members, model.label_encoder is not None, 0, 0))
-        n = float(len(rows)) * model.candidates * n_columns
+        n = float(len(rows)) * model.candidates * len(column_names(members, model.label_encoder is not None, 0, 0))
         order = Phase("order", n * (_MAKING + _TEACHING * model.n_trees * _LEARNING), int(n * _COLUMN_BYTES))
+        before = max((phase.peak_bytes for phase in phases), default=0)
         phases, seconds = [*phases, order], seconds + order.seconds
-        peak = max(peak, peak - max((phase.peak_bytes for phase in phases), default=0) + models + order.peak_bytes)
-    plan = Plan(seconds, int(peak), int(models + trees), available, tuple(phases))
+        peak = max(peak, peak - before + plan.model_bytes + order.peak_bytes)
+    plan = Plan(seconds, int(peak), int(plan.model_bytes + trees), plan.available_bytes, tuple(phases))
     if model.label_encoder is None:
         return plan
-    names = encode_labels(training.labels)[0]
-    labels = encoders.first_terms(label_texts, names)
+    labels = encoders.first_terms(_given(label_texts), encode_labels(training.labels)[0])
     texts = [] if rows is None else joining.take(training.rows, rows)
     return with_encoding(plan, model.label_encoder, labels, texts, model.n_jobs)
 
 
-def _plan_by_some(member: Any, training: TrainingRows, options: Mapping[str, Any]) -> Plan:
-    """A plan by a training on some of the rows."""
-    rows = np.unique(np.linspace(0, training.n_rows - 1, min(training.n_rows, _TRIED)).astype(np.int32))
-    fit_options = dict(options) if training.weight is None else {**options, "sample_weight": training.weight[rows]}
-    some, labels, resident = joining.take(training.rows, rows), joining.take(training.labels, rows), resident_bytes()
-    with timed(1) as clock:
-        trained = joining.fresh(member).fit(some, labels, **fit_options)
-    times = training.n_rows / len(rows)
-    n_bytes = int(state_bytes(trained.to_state()) * times)
-    phase = Phase("training", clock.seconds * times, n_bytes)
-    sampled = 0 if len(rows) == training.n_rows else len(rows)
-    return Plan(phase.seconds, resident + n_bytes, n_bytes, available_bytes(), (phase,), sampled_rows=sampled)
+def _given(label_texts: Any) -> Any:
+    """What was said of labels; None where they are called as in the rows."""
+    return None if name_rows.is_auto(label_texts) else label_texts
