@@ -89,6 +89,7 @@ class Recorder(Runner):
         self.elsewhere = elsewhere
         self.steps: list[Step] = []
         self.pairs: dict[str, tuple[int, int, int, int]] = {}
+        self._rows: dict[int, Csr] = {}  # what has been sent for all of the training
         self._last = time.thread_time()
 
     def one(self, job: Job[Any], agree: Callable[[bool], bool] = bool) -> Any:
@@ -125,7 +126,8 @@ class Recorder(Runner):
                 job.name, job.cost, seconds, job.peak_bytes, self._read(job), array_bytes(result), sent, cutting
             ))  # fmt: skip
             deliver(number, result)
-        step.shared_bytes = sum(map(array_bytes, shared.values()))
+        step.shared_bytes = sum(array_bytes(value) for key, value in shared.items() if key not in self._rows)
+        self._rows |= {key: value for key, value in shared.items() if isinstance(value, Csr)}
         self.steps.append(step)
         self._last = time.thread_time()
 

@@ -85,6 +85,19 @@ def test_jobs_run_elsewhere_and_what_they_share_is_sent_once(cluster: Any) -> No
     assert [(phase.bytes_shared, phase.bytes_sent) for phase in runner.phases] == [(base.nbytes, 0)]
 
 
+def test_rows_are_sent_once_for_a_training_and_anew_for_the_next(cluster: Any, matrices: tuple[Any, Any]) -> None:
+    X, Y = matrices[0].copy(), matrices[1]
+    plain = [XRLinear(n_jobs=1).fit(rows, Y) for rows in (X, 2 * X)]
+    with sylvan.distributed.ray() as runner:
+        first = XRLinear(n_jobs=1).fit(X, Y)
+        n_bytes = X.indptr.size * 8 + X.indices.nbytes + X.data.nbytes
+        assert [phase.bytes_shared > n_bytes for phase in runner.phases].count(True) == 1 < len(runner.phases)
+        X.data *= 2  # in place: what was sent for the first training must not be used again
+        second = XRLinear(n_jobs=1).fit(X, Y)
+    same_bits(plain[0], first)
+    same_bits(plain[1], second)
+
+
 def test_a_lost_worker_is_replaced(cluster: Any, tmp_path: Path) -> None:
     jobs = [Job("dies", dies_once, {"mark": str(tmp_path / "mark")}), Job("lives", pow, {"base": 2, "exp": 3})]
     with sylvan.distributed.ray() as runner:

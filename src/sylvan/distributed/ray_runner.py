@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from sylvan import store
+from sylvan.arrays.validate import Csr
 from sylvan.errors import DataError, MemoryLimitError, ModelError, ParameterError, SylvanError
 from sylvan.lazy import need_extra
 from sylvan.parallel import progress
@@ -171,8 +172,8 @@ _PLAIN = (bool, int, float, complex, str, bytes, type(None))
 class RayRunner(Runner):
     """Runs lists of jobs on a Ray cluster; see :func:`sylvan.distributed.ray`. A job is a pure function of its inputs,
     so that it may be run anywhere, and again where a worker or a node is lost. Small jobs are sent together. What
-    several jobs read is sent once, into the cluster's object store, from where workers map it. A single job
-    (:meth:`one`) is run in this process."""
+    several jobs read is sent once, into the cluster's object store, from where workers map it: rows once for all of a
+    training, what else a list of jobs shares once for the list. A single job (:meth:`one`) is run in this process."""
 
     elsewhere = True
 
@@ -180,10 +181,14 @@ class RayRunner(Runner):
         super().__init__(n_jobs)
         self._ray = module
         self.phases: list[Phase] = []  # what each list of jobs moved, as far as it was arrays
+        self._rows: dict[int, tuple[Csr, Any]] = {}  # references to the rows of the training, by their identity
         self._call = module.remote(num_cpus=1, max_retries=_RETRIES, retry_exceptions=False)(_call)
 
     def n_shares(self) -> int:
         return SHARES * max(1, self._n_cpus())
+
+    def begin(self) -> None:
+        self._rows.clear()
 
     def stream(self, jobs: Sequence[Job[Any]], deliver: Deliver, description: str | None = None) -> None:
         """Run the jobs on the cluster, the most expensive first, and deliver their results as they come."""
@@ -280,11 +285,12 @@ class RayRunner(Runner):
             return value
         if isinstance(value, tuple) and all(isinstance(part, _PLAIN) for part in value):
             return value
-        if id(value) not in shared.sent:
+        sent = self._rows if isinstance(value, Csr) else shared.sent
+        if id(value) not in sent:
             once = isinstance(value, Once)
             shared.phase.bytes_shared += 0 if once else array_bytes(value)
-            shared.sent[id(value)] = value, self._submit(value.job, shared) if once else self._ray.put(value)
-        return shared.sent[id(value)][1]
+            sent[id(value)] = value, self._submit(value.job, shared) if once else self._ray.put(value)
+        return sent[id(value)][1]
 
     def _leave(self, references: Iterable[Any], error: BaseException) -> None:
         """Cancel what has been handed over, after Ctrl-C. After an error it runs to its end, two jobs for each CPU at
@@ -323,6 +329,7 @@ class RayRunner(Runner):
             if lost[group.name] > _RETRIES:
                 raise SylvanError(str(error)) from error.__cause__
             shared.sent.clear()  # and all of it is sent again, to jobs that are handed over from now on
+            self._rows.clear()
             return None
 
     @staticmethod

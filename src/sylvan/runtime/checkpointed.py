@@ -288,11 +288,17 @@ def opened_runner(
     if runner is not None:
         if memory_limit is not None or checkpoint is not None:
             raise ParameterError("Beside a 'runner', fit takes no 'memory_limit' and no 'checkpoint': it has its own.")
-        yield runner
+        runner.begin()
+        try:
+            yield runner
+        finally:
+            runner.begin()
         return
     limit = None if memory_limit is None else parse_bytes(memory_limit)
     with ExitStack() as stack:
         result = current_runner(n_jobs)
+        result.begin()
+        stack.callback(result.begin)
         if limit is not None and result.elsewhere:
             raise ParameterError("On a cluster, fit takes no 'memory_limit': each node has memory of its own.")
         parts: Checkpoint | None = None

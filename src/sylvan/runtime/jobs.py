@@ -138,6 +138,9 @@ class Runner:
     def __init__(self, n_jobs: int | None = 1) -> None:
         self.n_jobs = resolve_jobs(n_jobs)  # number of threads; None or -1 for every core. Results don't depend on it
 
+    def begin(self) -> None:
+        """Forget what was sent elsewhere: a training begins or ends, and arrays may change between two."""
+
     def run(self, jobs: Sequence[Job[_Result]], description: str | None = None) -> Results[_Result]:
         """The results in the order of the jobs."""
         results: Results[_Result] = Results([None] * len(jobs))  # type: ignore[list-item]
