@@ -84,7 +84,7 @@ _TESTS = {
     "sampling/samplers/static.py": f"{_SAMPLERS}/test_static_samplers {_SAMPLERS}/test_in_batch "
     f"{_SAMPLERS}/test_subset {_SAMPLERS}/test_lsh {_CONTRACT}",
     "sampling/samplers/kernel_*": f"{_SAMPLERS}/test_sphere {_SAMPLERS}/test_rff {_CONTRACT}",
-    "sampling/tensors.py": f"sampling/test_products {_CONTRACT} {_MIDX}/test_midx",
+    "sampling/tensors.py": f"sampling/test_products {_CONTRACT} {_MIDX}/test_midx field/test_torch",
     "metrics/figures.py": "cli/shown/test_figure",
     "metrics/*": "metrics/* field/test_evaluation",
     "store/*": "store/* hub/test_strangers_models",

@@ -146,7 +146,7 @@ class Copy:
             added = plugin()
             for name in [name for name in sys.modules if name.partition(".")[0] in ("sylvan", "benchmarks", "tests")]:
                 del sys.modules[name]
-            quiet = ["-q", "--no-header", "--tb=line", "-p", "no:cacheprovider", "-m", "not release"]
+            quiet = ["-q", "--no-header", "--tb=line", "-p", "no:cacheprovider", "-m", "not release and not slow"]
             quiet += ["-x"] if isinstance(added, _Chosen) else []
             code = int(pytest.main([*quiet, *tests], plugins=[_NoShrinking(), added]))
         finally:

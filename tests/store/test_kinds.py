@@ -29,6 +29,8 @@ def test_every_kind_is_in_the_table_under_the_module_that_registers_it() -> None
         if owner is not None and owner.__module__.startswith("sylvan."):
             registered[kind] = owner.__module__.removeprefix("sylvan.")
     assert registered == {name: kind.module for name, kind in KINDS.items()}
+    encoding = {name for name, kind in KINDS.items() if kind.texts_alone}
+    assert encoding == {"lexical-matcher", "xr-transformer", "x-transformer"}
 
 
 def loaded_to_open(folder: Path) -> set[str]:

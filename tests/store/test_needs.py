@@ -25,6 +25,9 @@ def state(tmp_path: Path) -> State:
         "nan": np.array([0.5, np.nan], np.float32),
         "inf": np.array([0.5, -np.inf], np.float16),
         "scalar": np.array(3),
+        "rows.indptr": np.array([0, 1, 3], np.int64),
+        "rows.indices": np.array([2, 0, 1], np.int32),
+        "rows.data": np.array([0.5, 2, 3], np.float32),
     }
     values = {"n": 3, "x": 0.5, "flag": True, "word": "tfn", "nothing": None}
     part = State("inner", 1)
@@ -44,6 +47,7 @@ def test_what_is_right_is_given(state: State) -> None:
     assert store.need_range(state, "none", 0, 0, np.int64, (None,)).size == 0
     assert store.need_rising(state, "late", 1, 2, np.int64).tolist() == [1, 2]
     assert store.need_finite(state, "ids").size == 4
+    assert store.need_csr(state, "rows", (2, 3)).to_scipy().toarray().tolist() == [[0, 0, 0.5], [2, 3, 0]]
     assert store.need_int(state, "n", 1, 3) == 3
     assert store.need_int(state, "beam") == 10
     assert store.need_float(state, "n") == 3.0 and store.need_float(state, "x", 0, 1) == 0.5
@@ -77,6 +81,8 @@ def test_what_is_right_is_given(state: State) -> None:
         (lambda s: store.need_range(s, "gone", -1, 1), "gone"),
         (lambda s: store.need_range(s, "ids", 0, 9, np.int64), ("int64", "ids")),
         (lambda s: store.need_range(s, "ids", 0, 9, np.int32, (4,)), (4, "'ids'")),
+        (lambda s: store.need_csr(s, "rows", (3, 3)), (4, "rows.indptr")),
+        (lambda s: store.need_csr(s, "rows", (2, 2)), ("row 0", "[0, 1]")),
         (lambda s: store.need_finite(s, "nan"), "NaN"),
         (lambda s: store.need_finite(s, "inf"), "NaN"),
         (lambda s: store.need_finite(s, "gone"), "gone"),

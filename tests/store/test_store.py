@@ -143,6 +143,17 @@ def test_an_altered_number_is_found_by_its_checksum(tmp_path: Path) -> None:
     store.load(tmp_path / "m", mmap=True)
 
 
+@pytest.mark.parametrize(("change", "state"), [(-4, "truncated"), (4, "altered")])
+def test_an_array_of_another_size_is_refused(tmp_path: Path, change: int, state: str) -> None:
+    store.save(tmp_path / "m", example())
+    (file,) = (tmp_path / "m").glob("layer0.values.*.npy")
+    size = file.stat().st_size
+    with file.open("r+b") as stream:
+        stream.truncate(size + change)
+    with raises(ModelError, file.name, state, f"{size + change:,} bytes"):
+        store.load(tmp_path / "m")
+
+
 def test_an_altered_manifest_is_found_whatever_verify_says(tmp_path: Path) -> None:
     store.save(tmp_path / "m", example())
     file = tmp_path / "m" / "manifest.json"

@@ -41,8 +41,10 @@ def test_phrases_weigh_and_occur_as_they_are_told(weight: float, min_df: int) ->
 
 
 def test_weights_without_idf() -> None:
-    X = TfidfVectorizer(ngrams=(1, 2), use_idf=False, norm=None, phrase_weight=0.25).fit_transform(["a b bb", "bb cc"])
-    assert sorted(X.data.tolist()) == [0.25, 1.0, 1.0, 1.0]
+    vectorizer = TfidfVectorizer(ngrams=(1, 2), use_idf=False, norm=None, phrase_weight=0.25)
+    assert sorted(vectorizer.fit_transform(["a b bb", "bb cc"]).data.tolist()) == [0.25, 1.0, 1.0, 1.0]
+    later = vectorizer.with_terms_of(["dd ee"], 2)
+    assert later.transform(["dd ee bb cc"]).toarray().tolist() == [[1.0, 0.25, 1.0, 1.0, 0.25, 1.0]]
 
 
 @pytest.mark.parametrize(("texts", "ngrams"), [(SHORT, (1, 2)), (LONG, (1, 1)), (["one"], (1, 2))])
