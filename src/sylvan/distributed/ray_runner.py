@@ -187,7 +187,7 @@ class RayRunner(Runner):
     def n_shares(self) -> int:
         return SHARES * max(1, self._n_cpus())
 
-    def begin(self) -> None:
+    def end(self) -> None:
         self._rows.clear()
 
     def stream(self, jobs: Sequence[Job[Any]], deliver: Deliver, description: str | None = None) -> None:

@@ -285,20 +285,16 @@ def opened_runner(
     input_bytes: int = 0, writes: bool = True,
 ) -> Iterator[Runner]:  # fmt: skip
     """The runner of one training, made of what ``fit`` was given and cleared up behind it."""
-    if runner is not None:
-        if memory_limit is not None or checkpoint is not None:
-            raise ParameterError("Beside a 'runner', fit takes no 'memory_limit' and no 'checkpoint': it has its own.")
-        runner.begin()
-        try:
-            yield runner
-        finally:
-            runner.begin()
-        return
+    if runner is not None and not (memory_limit is None and checkpoint is None):
+        raise ParameterError("Beside a 'runner', fit takes no 'memory_limit' and no 'checkpoint': it has its own.")
     limit = None if memory_limit is None else parse_bytes(memory_limit)
     with ExitStack() as stack:
-        result = current_runner(n_jobs)
-        result.begin()
-        stack.callback(result.begin)
+        result = current_runner(n_jobs) if runner is None else runner
+        if result.elsewhere:
+            stack.callback(result.end)
+        if runner is not None:
+            yield runner
+            return
         if limit is not None and result.elsewhere:
             raise ParameterError("On a cluster, fit takes no 'memory_limit': each node has memory of its own.")
         parts: Checkpoint | None = None

@@ -138,8 +138,8 @@ class Runner:
     def __init__(self, n_jobs: int | None = 1) -> None:
         self.n_jobs = resolve_jobs(n_jobs)  # number of threads; None or -1 for every core. Results don't depend on it
 
-    def begin(self) -> None:
-        """Forget what was sent elsewhere: a training begins or ends, and arrays may change between two."""
+    def end(self) -> None:
+        """Let go of what was sent elsewhere for a training: it is over, and the arrays may change."""
 
     def run(self, jobs: Sequence[Job[_Result]], description: str | None = None) -> Results[_Result]:
         """The results in the order of the jobs."""
