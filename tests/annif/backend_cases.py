@@ -61,7 +61,7 @@ class World:
     def backend(self, place: str, name: str = "sylvan", **params: Any) -> Any:
         folder = self.folder / place
         folder.mkdir(exist_ok=True)
-        project = SimpleNamespace(datadir=str(folder), subjects=self.index, analyzer=self.analyzer)
+        project = SimpleNamespace(datadir=str(folder), subjects=self.index, analyzer=self.analyzer, vocab_lang="en")
         return annif.backend.get_backend(name)(backend_id=name, config_params=params, project=project)
 
     def answers(self, backend: Any, *texts: str, **params: Any) -> list[list[tuple[str, float]]]:
@@ -193,6 +193,39 @@ def train_with_params(world: World) -> None:
     alone = world.backend("alone", model="neighbors")
     alone.train(world.corpus())
     assert world.answers(alone, "Whales and whalers")[0][0][0] == "whaling"
+
+
+def presets(world: World) -> None:
+    many = world.corpus(*["railways", "whaling", "baking"] * 40)
+    kinds = {"fast": "TextModel", "balanced": "TextModel", "accurate": "Ensemble", "best": "Reranker"}
+    for name, kind in kinds.items():
+        backend = world.backend(f"preset-{name}", preset=name, scorer="trees", beam="7")
+        backend.train(many)
+        model = backend._opened[0]
+        assert type(model).__name__ == kind
+        trees = model.model if kind == "TextModel" else model.members[0].model
+        assert trees.beam == 7 and (trees.calibration is None) == (name == "fast")
+        fresh = world.backend(f"preset-{name}")
+        for one in (backend, fresh):
+            [found, nothing] = world.answers(one, "Whales and whalers", "zyzzyva")
+            assert found[0][0] == "whaling" and nothing == [], (name, found, nothing)
+            assert all(0 < score <= 1 for _, score in found)
+    vectorizer = model.members[0].vectorizer
+    assert (vectorizer.min_token_length, vectorizer.cjk) == (1, "word")
+    [found] = world.answers(backend, "books that were never used")  # by its name alone: no document has it
+    assert "never used" in dict(found[:2]), found
+    matcher = model.members[-1]
+    [(_, text), *_] = matcher.terms_.of_label(matcher.vocabulary_.id(SUBJECTS["whaling"]))
+    assert text == " ".join(world.analyzer.tokenize_words("whaling"))
+    refused = raised("ConfigurationException", lambda: world.backend("preset-no", preset="bset").train(many))
+    assert "'preset' parameter" in refused and "'best'" in refused, refused
+    for word in ("ngram", "model", "seed"):
+        wrong = world.backend("preset-no", preset="best", **{word: "2"})
+        assert repr(word) in raised("ConfigurationException", lambda wrong=wrong: wrong.train(many))
+    optimizer = backend.get_hp_optimizer(many, metric="NDCG")
+    assert "fast and balanced" in raised("NotSupportedException", lambda: optimizer.optimize(1, 1, None))
+    sentence = raised("NotSupportedException", lambda: fresh.learn(many))
+    assert "keep_rows=true" in sentence, sentence
 
 
 def wrong_params(world: World) -> None:
@@ -344,7 +377,8 @@ def transformer(world: World) -> None:
         assert found[0][0] == "whaling" and len(found) <= 2 and nothing == []
         assert all(0 < score <= 1 for _, score in found)
     other = world.backend("transformer")
-    assert "must hold TextModel" in raised("OperationFailedException", lambda: world.answers(other, "a whale"))
+    sentence = raised("OperationFailedException", lambda: world.answers(other, "a whale"))
+    assert "must hold TextModel or Ensemble or Reranker" in sentence, sentence
     fresh.learn(world.corpus("railways"))
     assert world.answers(fresh, "the train at the station")[0][0][0] == "railways"
     fresh.train("cached", {"frozen": "yes"})
@@ -374,7 +408,7 @@ CASES = {
     for case in (
         default_params, params_of_the_project_go_first, suggest_untrained, train_and_suggest, nothing_is_pickled,
         suggest_no_input, train_on_nothing, train_cached, the_analyzer_gives_the_words,
-        processes_change_nothing, train_with_params, wrong_params, unknown_params,
+        processes_change_nothing, train_with_params, presets, wrong_params, unknown_params,
         nothing_is_left_of_a_failed_training,
         a_checkpoint_is_no_model, deprecated_subjects_are_not_suggested, learn, learn_without_rows, hyperopt,
         damaged_model, transformer, values_and_words,

@@ -33,12 +33,20 @@ from annif.backend.backend import AnnifLearningBackend
 from annif.backend.hyperopt import AnnifHyperoptBackend, HPObjective, HPRecommendation, HyperparameterOptimizer
 from annif.suggestion import SuggestionBatch
 
-from sylvan.annif.parameters import DEFAULTS, joined_words, need_known, need_rows, plain_value, resumes, text_model
+from sylvan.annif.parameters import (
+    DEFAULTS,
+    joined_words,
+    learns_names,
+    need_known,
+    need_rows,
+    plain_value,
+    project_model,
+    resumes,
+)
 from sylvan.arrays.topk import TopK
 from sylvan.errors import DataError, ModelError, NotFittedError, ParameterError, SylvanError, UnsupportedError
-from sylvan.models import TextModel, XRLinear, XRTransformer
+from sylvan.models import Ensemble, Reranker, TextModel, XRLinear, XRTransformer
 from sylvan.models.blocks import set_threads
-from sylvan.models.text_estimator import TextEstimator
 from sylvan.runtime.checkpoint import Checkpoint
 from sylvan.store.registry import load
 
@@ -77,14 +85,14 @@ _SPACES: Mapping[str, Mapping[str, _Suggest]] = {
 }
 
 
-def subjects_of(model: TextEstimator, index: Any) -> npt.NDArray[np.int32]:
+def subjects_of(model: Any, index: Any) -> npt.NDArray[np.int32]:
     """The number that each label has in Annif's vocabulary; -1 for those that aren't there, or are deprecated."""
     numbers = [index.by_uri(uri, warnings=False) for uri in model.vocabulary_]
     return np.array([-1 if number is None else number for number in numbers], np.int32)
 
 
 def suggested(
-    model: TextEstimator, texts: list[str], limit: int, subjects: npt.NDArray[np.int32], n_subjects: int
+    model: Any, texts: list[str], limit: int, subjects: npt.NDArray[np.int32], n_subjects: int
 ) -> sp.csr_array[Any, tuple[int, int]]:
     """The probabilities of each text's best subjects; a text without a known word has none."""
     # Shape: subjects (n_labels,); returns (n, n_subjects)
@@ -136,6 +144,12 @@ def read_blocks(path: str | os.PathLike[str], size: int = _BLOCK) -> Iterator[tu
             yield [words for _, words in block], [uris for uris, _ in block]
 
 
+def read_all(path: str | os.PathLike[str]) -> tuple[list[str], list[list[str]]]:
+    """All documents' words, and their subjects."""
+    blocks = list(read_blocks(path))
+    return [words for block, _ in blocks for words in block], [uris for _, block in blocks for uris in block]
+
+
 class ModelBackend(AnnifLearningBackend):
     """Base of the backends; a concrete one says which model a project has and what it takes of a text. The model is a
     folder of Sylvan's in the project's data, whose labels are URIs; nothing in it is pickled."""
@@ -144,10 +158,10 @@ class ModelBackend(AnnifLearningBackend):
     TRAIN_FILE = "sylvan-train.tsv"
     CHECKPOINT_FOLDER = "sylvan-train-checkpoint"  # neither it nor the file is uploaded by Annif, for their names
 
-    model_type: ClassVar[type[TextEstimator]]
+    model_types: ClassVar[tuple[type[Any], ...]]
 
     # The model, and the number of each of its labels in the project's vocabulary; replaced together.
-    _opened: tuple[TextEstimator, npt.NDArray[np.int32]] | None = None
+    _opened: tuple[Any, npt.NDArray[np.int32]] | None = None
 
     # ---------------------------------------- what there is
 
@@ -171,18 +185,22 @@ class ModelBackend(AnnifLearningBackend):
         """Map the model's files into memory, which processes share."""
         self._model()
 
-    def _model(self) -> tuple[TextEstimator, npt.NDArray[np.int32]]:
+    def _model(self) -> tuple[Any, npt.NDArray[np.int32]]:
         return self._take(self._load()) if self._opened is None else self._opened
 
-    def _load(self) -> TextEstimator:
+    def _load(self) -> Any:
         folder = self._path(self.MODEL_FOLDER)
         if not self.is_trained:
             self._refuse(f"model {str(folder)!r} not found", annif.exception.NotInitializedException)
         self.debug(f"loading model from {folder}")
         with self._annif_errors():
-            return load(folder, expected=self.model_type)
+            model = load(folder)
+            if not isinstance(model, self.model_types):
+                names = " or ".join(each.__name__ for each in self.model_types)
+                raise ModelError(f"{str(folder)!r} must hold {names}. Got {type(model).__name__} instead.")
+            return model
 
-    def _take(self, model: TextEstimator) -> tuple[TextEstimator, npt.NDArray[np.int32]]:
+    def _take(self, model: Any) -> tuple[Any, npt.NDArray[np.int32]]:
         """Answer with this model from now on, in one thread: Annif divides documents among processes of its own."""
         set_threads(model, 1)
         self._opened = model, subjects_of(model, self.project.subjects)
@@ -245,7 +263,7 @@ class ModelBackend(AnnifLearningBackend):
         return ((uris, self.words(text)) for uris, text in documents)
 
     @abc.abstractmethod
-    def model_of(self, params: Mapping[str, Any], n_jobs: int | None) -> TextEstimator:
+    def model_of(self, params: Mapping[str, Any], n_jobs: int | None) -> Any:
         """The model that the parameters describe, not fitted; ParameterError for a value out of its range."""
 
     @abc.abstractmethod
@@ -320,7 +338,7 @@ class SylvanObjective(HPObjective):
         for word in dict.fromkeys(str(args["params"]["model"]).replace(" ", "").split("+")):
             space |= _SPACES.get(word, {})
         tried = {name: suggest(trial) for name, suggest in space.items()}
-        model = text_model({**args["params"], **tried}, args["n_jobs"])
+        model: Any = project_model({**args["params"], **tried}, args["n_jobs"])
         try:
             model.fit_blocks(read_blocks(args["path"]))
         except DataError as error:  # no word is in so many documents, say
@@ -344,6 +362,8 @@ class SylvanOptimizer(HyperparameterOptimizer):
         if not path.is_file():
             backend._refuse("Hyperparameters are tried on the project's training data: train it first")
         backend.check_params()
+        if backend.params["preset"] in ("accurate", "best"):
+            backend._refuse("Hyperparameters are tried for the presets fast and balanced: others have several models")
         documents = list(self._corpus.documents)
         return {
             "path": str(path), "params": dict(backend.params), "texts": [backend.words(doc.text) for doc in documents],
@@ -381,7 +401,7 @@ class SylvanBackend(ModelBackend, AnnifHyperoptBackend):
     """Trees of linear models, nearest documents, or both together, over the words of the project's analyser."""
 
     name = "sylvan"
-    model_type = TextModel
+    model_types = (TextModel, Ensemble, Reranker)
 
     DEFAULT_PARAMETERS: ClassVar[dict[str, Any]] = dict(DEFAULTS)
 
@@ -399,13 +419,24 @@ class SylvanBackend(ModelBackend, AnnifHyperoptBackend):
         with pool_class(number, initializer=AnalysisWorker.init, initargs=(analyzer,)) as pool:
             yield from pool.imap(AnalysisWorker.words, documents, _AT_ONCE)
 
-    def model_of(self, params: Mapping[str, Any], n_jobs: int | None) -> TextModel:
+    def model_of(self, params: Mapping[str, Any], n_jobs: int | None) -> Any:
         """The model that the parameters describe."""
-        return text_model(params, n_jobs)
+        return project_model(params, n_jobs)
 
-    def fit(self, model: TextModel, path: Path, checkpoint: Checkpoint) -> None:
-        """Train it, a block of documents at a time."""
-        model.fit_blocks(read_blocks(path), **({"checkpoint": checkpoint} if resumes(model) else {}))
+    def fit(self, model: Any, path: Path, checkpoint: Checkpoint) -> None:
+        """Train it; one that learns nothing from what subjects are called, a block of documents at a time."""
+        options: dict[str, Any] = {"checkpoint": checkpoint} if resumes(model) else {}
+        if learns_names(model):
+            model.fit(*read_all(path), label_texts=self._names(), **options)
+        else:
+            model.fit_blocks(read_blocks(path), **options)
+
+    def _names(self) -> dict[str, str]:
+        """The words of what each subject is called in the language of the project's vocabulary, by its URI."""
+        language = self.project.vocab_lang
+        named = {subject.uri: (subject.labels or {}).get(language) for _, subject in self.project.subjects.active}
+        words = {uri: self.words(name) for uri, name in named.items() if name}
+        return {uri: each for uri, each in words.items() if each}
 
     def get_hp_optimizer(self, corpus: Any, metric: str) -> SylvanOptimizer:
         """What tries parameters on a validation corpus."""
@@ -416,7 +447,7 @@ class SylvanTransformerBackend(ModelBackend):
     """An XRTransformer: needs PyTorch, and transformers for any encoder but "bag"; the project needs no analyser."""
 
     name = "sylvan_transformer"
-    model_type = XRTransformer
+    model_types = (XRTransformer,)
 
     DEFAULT_PARAMETERS: ClassVar[dict[str, Any]] = {
         "preset": XRTransformer().preset,
@@ -444,9 +475,7 @@ class SylvanTransformerBackend(ModelBackend):
 
     def fit(self, model: XRTransformer, path: Path, checkpoint: Checkpoint) -> None:
         """Train it with all documents in memory, as the encoder reads them several times."""
-        blocks = list(read_blocks(path))
-        texts = [text for block, _ in blocks for text in block]
-        model.fit(texts, [uris for _, block in blocks for uris in block], checkpoint=checkpoint)
+        model.fit(*read_all(path), checkpoint=checkpoint)
 
 
 class Config(annif.default_config.Config):

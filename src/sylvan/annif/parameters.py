@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from sylvan.errors import ParameterError, UnsupportedError
-from sylvan.models import Ensemble, NeighborRanker, TextModel, XRLinear
+from sylvan.models import Ensemble, NeighborRanker, Reranker, TextModel, XRLinear
 from sylvan.models.base import Estimator
-from sylvan.models.text_estimator import TextEstimator
+from sylvan.models.presets import TEXT_PRESETS, preset
+from sylvan.params.fields import Choice, check_value
 from sylvan.params.wording import did_you_mean
 from sylvan.text import TfidfVectorizer
 
@@ -18,6 +19,7 @@ from sylvan.text import TfidfVectorizer
 WORD_PARAMETERS: Mapping[str, Any] = {
     "ngram": "auto", "min_df": 1, "max_df": 1.0, "max_features": None, "sublinear_tf": False,
 }  # fmt: skip
+_WHOLE_WORDS: Mapping[str, Any] = {"min_token_length": 1, "cjk": "word"}  # of a vectoriser: those between spaces
 _APART = re.compile(r"\W")
 _LINEAR = (
     "branching", "max_leaf", "beam", "negatives", "cost", "positive_cost", "threshold", "max_weights_per_label",
@@ -29,6 +31,8 @@ _OF_ANNIF = ("name", "language", "backend", "analyzer", "transform", "vocab", "a
 _TRUE, _FALSE = ("1", "yes", "true", "on"), ("0", "no", "false", "off")
 # What a project may set, and what holds where it doesn't: Sylvan's own values.
 DEFAULTS: Mapping[str, Any] = {
+    "preset": "balanced",
+    "scorer": "lightgbm",
     "model": "linear",
     "weights": None,
     **WORD_PARAMETERS,
@@ -42,7 +46,7 @@ def word_vectorizer(parameters: Mapping[str, Any], n_jobs: int | None) -> TfidfV
     values = {name: value for name, value in parameters.items() if name in WORD_PARAMETERS and name != "ngram"}
     longest = parameters["ngram"]
     ngrams = (1, longest) if isinstance(longest, int) else longest
-    return TfidfVectorizer(ngrams=ngrams, min_token_length=1, cjk="word", n_jobs=n_jobs, **values)
+    return TfidfVectorizer(ngrams=ngrams, n_jobs=n_jobs, **_WHOLE_WORDS, **values)
 
 
 def joined_words(tokenize_words: Callable[[str], Iterable[str]], text: str) -> str:
@@ -56,9 +60,31 @@ def _letters(match: re.Match[str]) -> str:
     return f"_{ord(character):x}_" if unicodedata.category(character).startswith("M") else "_"
 
 
-def text_model(settings: Mapping[str, Any], n_jobs: int | None = None) -> TextModel:
-    """The model that a project's settings describe, not fitted."""
+def project_model(settings: Mapping[str, Any], n_jobs: int | None = None) -> TextModel | Ensemble | Reranker:
+    """The model that a project's settings describe, not fitted: what they say goes before the preset's parameters."""
     values = {name: plain_value(settings.get(name, default), default) for name, default in DEFAULTS.items()}
+    name = values.pop("preset")
+    check_value("preset", name, Choice(tuple(TEXT_PRESETS)), "the project")
+    changed = {name: value for name, value in values.items() if value != DEFAULTS[name]}
+    recipe = TEXT_PRESETS[name]
+    if recipe.command == "xr-linear":
+        return _text_model({**values, **recipe.members[0].parameters, **changed}, n_jobs)
+    if (wrong := next((each for each in (*WORD_PARAMETERS, "model", "weights", "seed") if each in changed), None)):
+        raise ParameterError(
+            f"The {wrong!r} parameter is for the presets 'fast' and 'balanced': the members of {name!r} have their own."
+        )
+    model: Ensemble | Reranker = preset(name, n_jobs)
+    for part in (model, *model.members, *(member.model for member in model.members if isinstance(member, TextModel))):
+        part.set_params(**{each: value for each, value in changed.items() if each in part.parameter_names()})
+        part.check_params()
+    for member in model.members:
+        if isinstance(member, TextModel) and member.vectorizer.analyzer == "word":
+            member.vectorizer.set_params(**_WHOLE_WORDS)
+    return model
+
+
+def _text_model(values: Mapping[str, Any], n_jobs: int | None) -> TextModel:
+    """The TextModel of settings that are read, not fitted."""
     members = _members(values, n_jobs)
     ranker = members[0]
     if len(members) > 1:
@@ -70,6 +96,12 @@ def text_model(settings: Mapping[str, Any], n_jobs: int | None = None) -> TextMo
     return model
 
 
+def learns_names(model: TextModel | Ensemble | Reranker) -> bool:
+    """Whether a project's model learns from what subjects are called; rows that stay would have other ids by them."""
+    ranker = model.model if isinstance(model, TextModel) else None
+    return isinstance(model, Ensemble | Reranker) or (isinstance(ranker, XRLinear) and not ranker.keep_rows)
+
+
 def need_known(parameters: Iterable[str], allowed: Iterable[str]) -> None:
     """Refuse settings that neither the backend knows nor Annif: a misspelt one would have no effect."""
     names = [*allowed, *(name for name in _OF_ANNIF if name not in allowed)]
@@ -78,12 +110,12 @@ def need_known(parameters: Iterable[str], allowed: Iterable[str]) -> None:
             raise ParameterError(f"There is no parameter {name!r}. {did_you_mean(name, names)}")
 
 
-def resumes(model: TextModel) -> bool:
+def resumes(model: Any) -> bool:
     """Whether its training can be gone on from a checkpoint."""
-    return all(isinstance(ranker, XRLinear) for ranker in _rankers(model))
+    return not isinstance(model, TextModel) or all(isinstance(ranker, XRLinear) for ranker in _rankers(model))
 
 
-def need_rows(model: TextEstimator) -> None:
+def need_rows(model: Any) -> None:
     """Refuse to bring a model up to date that forgot its training rows: it would answer new labels too often."""
     if any(isinstance(ranker, XRLinear) and ranker.training_rows_ is None for ranker in _rankers(model)):
         raise UnsupportedError(
@@ -92,8 +124,10 @@ def need_rows(model: TextEstimator) -> None:
         )
 
 
-def _rankers(model: TextEstimator) -> list[Any]:
-    return list(getattr(model.inner(), "members", [model.inner()]))
+def _rankers(model: Any) -> list[Any]:
+    """The models over features that a project's model is made of."""
+    inner = model.inner() if hasattr(model, "inner") else model
+    return [ranker for member in getattr(inner, "members", ()) for ranker in _rankers(member)] or [inner]
 
 
 def _members(values: Mapping[str, Any], n_jobs: int | None) -> list[Estimator]:
