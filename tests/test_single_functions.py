@@ -13,11 +13,12 @@ import torch
 
 from sylvan import LabelTree, XRLinear
 from sylvan.arrays import frames, validate
+from sylvan.arrays.topk import ranking_order
 from sylvan.cli.options import parse_settings
 from sylvan.errors import MemoryLimitError
 from sylvan.hub.card import distinct_titles
 from sylvan.indexing.tree import node_title
-from sylvan.labels.targets import Targets, rows_of_names, true_labels
+from sylvan.labels.targets import Targets, one_class_a_row, rows_of_names, true_labels
 from sylvan.labels.vocabulary import Vocabulary, bare_label, composed, ids_of_names, similar_names
 from sylvan.matching.class_beam import log_sums_of
 from sylvan.models.irli.buckets import least_loaded_at_random
@@ -47,6 +48,10 @@ VALUES: list[tuple[Callable[[], object], object]] = [
     ),
     (lambda: rows_of_names([[], ["sea"]]), [[], ["sea"]]),
     (lambda: rows_of_names([[], [0]]), None),
+    (lambda: rows_of_names(sp.csr_matrix((1, 2))), None),
+    (lambda: rows_of_names("sea"), None),
+    (lambda: [one_class_a_row(np.array(Y)) for Y in ([], [3], [3, 1], [[3, 1]])], [False, True, True, False]),
+    (lambda: ranking_order(np.array([[-1, 3, 2]]), np.zeros((1, 3), np.float32)).tolist(), [[2, 1, 0]]),
     (lambda: bare_label("<http://example.org/whaling>"), "http://example.org/whaling"),
     (lambda: bare_label("<urn:x:1>"), "urn:x:1"),
     (lambda: bare_label("<b>"), "<b>"),

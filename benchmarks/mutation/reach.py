@@ -68,14 +68,16 @@ class Reach:
         return [file for file in dict.fromkeys(files) if file not in self._files]
 
     def choose(self, path: str, line: int, most_seconds: float) -> Choice:
-        """The tests that reach the statement of a line, then the others of their files, until ``most_seconds``.
+        """The tests that reach the statement of a line, of a condition those first for which it holds, then the others
+        of their files, until ``most_seconds``.
 
         What runs at import only, and a source that has changed since, is taken as reached by whatever reaches the file.
-        Test files that have changed since are collected too, for their new tests.
+        Test files that reach the source and have changed since are collected too, for their new tests.
         """
         source = self.root / path
-        lines, wanted = self._lines.get(path, {}), _statement(source.read_text("utf-8"), line)
+        lines, (wanted, body) = self._lines.get(path, {}), _statement(source.read_text("utf-8"), line)
         reached = set().union(*(lines.get(number, set()) for number in wanted))
+        inside = lines.get(body, set())
         at_import = {name for name in self.seconds if _file(name) == DEFINITIONS} if not reached else set()
         if not reached or (path, _digest(source)) not in self._sources:
             reached = set().union(*lines.values())
@@ -84,11 +86,12 @@ class Reach:
         beside = {name for name in self.seconds if _file(name) in files} - direct
         chosen = {name: self.seconds[name] for name in at_import}
         room = f"tests/{path.split('/')[2]}/"
-        near = sorted(beside, key=lambda name: (not name.startswith(room), *self._place(name)))
-        for name in sorted(direct, key=self._place) + near:
+        others = sorted(beside, key=lambda name: (not name.startswith(room), *self._place(name)))
+        for name in sorted(direct, key=lambda name: (name not in inside, *self._place(name))) + others:
             if sum(chosen.values()) + self.seconds[name] <= most_seconds:
                 chosen[name] = self.seconds[name]
-        changed = [file for file, digest in self._files.items() if digest != _digest(self.root / file)]
+        near = {_file(name) for tests in lines.values() for name in tests}
+        changed = sorted(file for file in near if self._files[file] != _digest(self.root / file))
         collected = list(dict.fromkeys([*changed, *map(_file, chosen)]))
         return Choice(collected, chosen, frozenset(self.others | (self.seconds.keys() - chosen.keys())))
 
@@ -151,9 +154,10 @@ class Tracer:
         self.out.write_text(json.dumps(traced))
 
 
-def _statement(source: str, line: int) -> range:
-    """The lines of the smallest statement with a line; of a block only its head, of a definition none."""
-    smallest = range(line, line + 1)
+def _statement(source: str, line: int) -> tuple[range, int]:
+    """The lines of the smallest statement with a line, of a block only its head, of a definition none; and where the
+    block begins."""
+    smallest, begins = range(line, line + 1), line
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.stmt) and node.lineno <= line <= (node.end_lineno or 0):
             body = getattr(node, "body", None)
@@ -161,7 +165,8 @@ def _statement(source: str, line: int) -> range:
             if line <= last:
                 defined = isinstance(node, (ast.FunctionDef, ast.ClassDef))
                 smallest = range(0) if defined else range(node.lineno, last + 1)
-    return smallest
+                begins = body[0].lineno if body else line
+    return smallest, begins
 
 
 def _file(name: str) -> str:

@@ -169,6 +169,12 @@ def clusters(tree):
     return [set(part.tolist()) for part in np.split(tree.leaf_labels, tree.child_offsets[-1][1:-1])]
 
 
+def test_a_label_without_a_term_has_a_node_of_its_own():
+    terms = {"oak": "plant", "cat": "animal", "plant": None, "animal": None}
+    tree = LabelTree.from_taxonomy(["oak", "cat", "stone"], terms)
+    assert sorted(map(sorted, clusters(tree))) == [[0], [1], [2]]
+
+
 def test_labels_stand_below_their_broader_terms():
     tree = LabelTree.from_taxonomy(["oak", "cat", "dog"], ANIMALS)
     assert tree.layer_sizes == (1, 2, 3)

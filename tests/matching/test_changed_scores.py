@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kit.weights import dense_weights
 
-from sylvan import XRLinear, kernels
+from sylvan import LabelTree, XRLinear, kernels
 from sylvan.arrays import validate
 from sylvan.matching.beam import RowChanges, rank, rank_changed
 
@@ -63,6 +63,32 @@ def test_changes_are_added_to_the_rankers_scores(model: tuple[XRLinear, np.ndarr
     by_label[:, tree.leaf_labels] = np.exp(slow)
     np.testing.assert_allclose(found.scores, np.take_along_axis(by_label, found.labels.astype(int), 1), atol=1e-4)
     assert (np.diff(found.scores) <= 0).all()
+
+
+def test_a_label_of_several_leaves_has_the_score_of_the_best() -> None:
+    random = np.random.default_rng(0)
+    X = random.random((200, 12)).astype(np.float32)
+    Y = [[int(label) for label in np.argsort(row)[-2:]] for row in X @ random.normal(size=(12, 12))]
+    fitted = XRLinear(branching=3, max_leaf=3, overlap=2, calibration=None).fit(X, Y)
+    tree = fitted.tree_
+    features, options = validate.features(X), {"k": 9, "beam": 99, "combines": ["l3_hinge"] * tree.depth}
+    unchanged = [None] * tree.depth
+    found = rank_changed(features, fitted.layers_, tree.leaf_labels, unchanged, n_copies=2, **options)
+    usual = rank(features, fitted.layers_, tree.leaf_labels, n_copies=2, **options)
+    assert (np.sort(found.labels, axis=1) == np.arange(9)).all()
+    np.testing.assert_allclose(found.scores, usual.scores, rtol=1e-4)
+
+
+@pytest.mark.parametrize(("combine", "power"), [("l1_hinge", 1), ("l2_hinge", 2), ("l3_hinge", 3), ("l4_hinge", 4)])
+def test_a_hinge_has_the_power_of_its_name(model: tuple[XRLinear, np.ndarray], combine: str, power: int) -> None:
+    _, X = model
+    flat = XRLinear(tree=LabelTree.flat(3), calibration=None).fit(X, [[row % 3] for row in range(len(X))])
+    margins, found = (
+        rank(validate.features(X), flat.layers_, np.arange(3, dtype=np.int32), k=3, beam=3, combines=[each]).to_csr(3)
+        for each in ("ranker", combine)
+    )
+    hinges = np.maximum(0, 1 - margins.toarray())
+    np.testing.assert_allclose(found.toarray(), np.exp(-(hinges**power)), rtol=1e-4)
 
 
 AWKWARD = np.array([0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 1e-40, 3.4e38], np.float32)

@@ -13,7 +13,7 @@ from reference import linear_reference as reference
 from sylvan import LabelTree, XRLinear
 from sylvan.arrays import validate
 from sylvan.matching import beam as matching
-from sylvan.matching.negatives import cluster_rows, layer_positives, of_root
+from sylvan.matching.negatives import cluster_rows, layer_positives, of_root, rows_bytes
 from sylvan.weights.layer import ClusterRows, LayerWeights
 
 COMBINES = ["ranker", "l3_hinge", "sigmoid", "l2_hinge", "l1_hinge", "l4_hinge"]
@@ -173,11 +173,13 @@ def test_negatives_equals_the_reference(tree: LabelTree, seed: int, negatives: s
     positives = layer_positives(tree, validate.labels(Y))
     for t, (fast, slow) in enumerate(zip(positives, reference.relevances(Y, plain(tree)), strict=True)):
         np.testing.assert_array_equal(fast.to_scipy().toarray(), slow)
+        assert of_root(fast).to_scipy().toarray().tolist() == slow.any(axis=1, keepdims=True).tolist()
         n_clusters, parents = len(tree.child_offsets[t]) - 1, positives[t - 1] if t else of_root(positives[0])
         width = int(random.integers(1, n_clusters + 1))
         reached = [random.permutation(n_clusters)[:width] for _ in range(n)]
         padded = np.array([[*row, -1] for row in reached], np.int32)
         starts, rows = cluster_rows(negatives, parents, padded, n_clusters, n)
+        assert rows_bytes(len(rows), n_clusters) == rows.nbytes + starts.nbytes
         found = [rows[a:b].tolist() for a, b in pairwise(starts)]
         assert found == reference.cluster_rows(Y, plain(tree), t, negatives, [set(row.tolist()) for row in reached])
 

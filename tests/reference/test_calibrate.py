@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kit.errors import raises
 from scipy.optimize import minimize
 
 from sylvan import TopK
+from sylvan.errors import ModelError
 from sylvan.ranking import calibrate
 from sylvan.ranking.calibrate import LEAST, Calibrator
+from sylvan.store import State
 
 METHODS = ["isotonic", "platt"]
 
@@ -138,6 +143,21 @@ def test_too_few_answers_teach_nothing(method: str) -> None:
     top, right = ranking(400, 3)
     assert Calibrator.fit(method, top, np.zeros_like(right)) is None
     assert Calibrator.fit(method, top, np.ones_like(right)) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [("places", [0, 2, 2]), ("offsets", [0, 2, 2, 4]), ("offsets", [0, 2, 3, 5]), ("inputs", [1.0, np.nan, 0, 1])],
+)
+def test_damaged_curves_are_refused(name: str, values: list[float]) -> None:
+    arrays = {
+        "places": np.array([0, 1, 2]), "offsets": np.array([0, 2, 3, 4]),
+        "inputs": np.array([0.1, 0.9, 0.5, 0.5]), "outputs": np.array([0.2, 0.8, 0.5, 0.5]),
+    }  # fmt: skip
+    state = State(calibrate.KIND, 1, meta={"method": "isotonic"}, arrays=arrays)
+    assert Calibrator.from_state(state).method == "isotonic"
+    with raises(ModelError):
+        Calibrator.from_state(replace(state, arrays={**arrays, name: np.array(values, arrays[name].dtype)}))
 
 
 @pytest.mark.parametrize("method", METHODS)

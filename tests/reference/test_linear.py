@@ -119,6 +119,25 @@ def test_the_solver_reaches_the_reference_minimum(case: dict) -> None:
             np.testing.assert_allclose(b[node], best_b, atol=2e-2)
 
 
+def test_another_seed_is_another_order() -> None:
+    random = np.random.default_rng(0)
+    X, positive = random.random((60, 9)), (random.random((60, 2)) < 0.5).astype(float)
+    problem = layer_problem(positive, np.array([0, 2]), [list(range(60))])
+    found = [dense_answer(X, problem, LinearOptions(seed=seed))[0] for seed in (0, 1, 1)]
+    assert (found[0] != found[1]).any() and (found[1] == found[2]).all()
+
+
+def test_weights_of_rows_and_relevance_take_memory() -> None:
+    X, positive, offsets = validate.features(np.eye(4)), np.ones((4, 2)), np.array([0, 2])
+    plain, relevant = (layer_problem(positive, offsets, [[0, 1, 2, 3]], each) for each in (None, positive))
+    peaks = [
+        block_jobs(X, squared_norms(X), problem, 0, LinearOptions(), sample_weight=weight)[0].peak_bytes
+        for problem in (plain, relevant)
+        for weight in (None, np.ones(4, np.float32))
+    ]
+    assert peaks[0] < peaks[1] == peaks[2] == peaks[3]
+
+
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("threshold", [0.0, 0.1])

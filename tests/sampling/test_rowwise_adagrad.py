@@ -136,8 +136,9 @@ def test_the_watch_sees_a_dense_gradient() -> None:
 def test_adam_on_the_class_table_is_warned_of_once(kind: type) -> None:
     table, network = nn.Parameter(torch.zeros(4, 2)), nn.Parameter(torch.zeros(2))
     optimizer = kind([table, network])
-    with warns(HarmfulOptimizerWarning, kind.__name__, "RowwiseAdagrad"):
+    with warns(HarmfulOptimizerWarning, kind.__name__, "RowwiseAdagrad") as caught:
         assert not check_optimizer(optimizer, table)
+    assert caught[0].filename == __file__
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert not check_optimizer(optimizer, table)

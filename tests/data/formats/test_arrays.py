@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from kit.errors import raises
 
 from sylvan import data
+from sylvan.data.formats.arrays import load_npz_columns
 from sylvan.errors import DataError
 
 
@@ -31,6 +32,7 @@ def test_npz_round_trip_and_scipy_reads_it(tmp_path, compressed):
     data.save_npz(path, example(), compressed=compressed)
     same(data.load_npz(path), example())
     same(sp.csr_matrix(sp.load_npz(path)), example())
+    same(load_npz_columns(path), example().T.tocsr())
 
 
 @pytest.mark.parametrize("kind", [sp.csr_matrix, sp.csc_matrix, sp.coo_matrix, sp.csr_array, sp.coo_array])

@@ -78,6 +78,7 @@ def test_wrong_kinds_of_things(name: str) -> None:
         ((queries, table, torch.ones(4)), "integer"),
         ((queries, table, targets[:3]), "(4,)"),
         ((queries[:, :3], table, targets), "dim"),
+        ((queries, table[0], targets), "(6,)"),
         ((queries, table, targets, bias[:5]), "(30,)"),
         ((queries, table, targets.to("meta")), "meta"),
         ((queries, table, targets, bias.to("meta")), "meta"),
