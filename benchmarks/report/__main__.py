@@ -43,7 +43,8 @@ INTRO = (
     "how each figure is measured. All libraries use branching 16, leaves of up to 100 labels, beam 10 and one tree, on "
     "the same features. Sylvan has its defaults, its preset `fast` teacher-forcing negatives (TFN) as the others have, "
     "its preset `accurate` three trees. It isn't calibrated there, as the others aren't: [that takes time as "
-    "well](#probabilities-and-stopping-rules). Figures are medians."
+    "well](#probabilities-and-stopping-rules). A figure is the median of "
+    "as many repeats as its page says, or of one that run's."
 )
 SECTIONS = (
     peers_sections, more_peers_sections, linear_sections, alternatives_sections, overlap_sections, scale_section,

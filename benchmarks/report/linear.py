@@ -111,6 +111,14 @@ WORD_FORMS = (
     "each word has been looked up, in MB of text per CPU-second; then the default model from raw texts. The last "
     "column is P@5 less that of words as they are, with half the width of its 95% interval."
 )
+PAPER_SETTINGS = (
+    "By `python -m benchmarks.linear.paper_settings`, uncalibrated, one run each: `XRLinear`'s defaults, its "
+    "defaults with `negatives=\"paper\"` and `combine=\"paper\"`, and `XRLinear.preset(\"paper\")`, which has "
+    "three trees of branching 32. Of the preset's lines, those that say so take the product along the path, and "
+    "the others read Eq. 13 to the letter (`:nested`). The last column is the percentage of test rows whose five "
+    "answers aren't those of the other reading, a line above. CPU seconds of all threads, on a machine with other "
+    "work."
+)
 ABLATION_RANDOM = {"Eurlex-4K": "79.3/67.1/55.9"}
 ABLATION = (
     "By `python -m benchmarks.linear.ablation`, as in section 6.4 of PECOS: P@1/3/5 by the number of trees T and the "
@@ -152,6 +160,19 @@ def defaults_table(record: Record) -> list[str]:
         costs = [f"{run['cpu_s']:.2f}", f"{run['model_mb']:.1f}", f"{run['cpu_ms_per_row']:.4f}"]
         rows.append([settings, *costs, f"{run['p50_ms']:.4f}", markdown.at(run, "P"), markdown.at(run, "PSP")])
     head = "| setting | fit, CPU-s | model, MB | batch, CPU-ms a row | one query p50, ms | P@1/3/5 | PSP@1/3/5 |"
+    return markdown.table(head, rows)
+
+
+def paper_settings_table(record: Record) -> list[str]:
+    """What ``paper_settings.py`` measured."""
+    rows = []
+    for run in record["runs"]:
+        times = [f"{run[key]:.2f}" for key in ("train_cpu_s", "rank_cpu_s")]
+        other = f"{run['other_five']:.1f}" if "other_five" in run else ""
+        changes = ", ".join(f'`{name}="{value}"`' for name, value in run["changes"].items() if value is not None)
+        setting = run["setting"] + (f" ({changes})" if changes else "")
+        rows.append([setting, markdown.at(run, "P"), *times, other])
+    head = "| setting | P@1/3/5 | training, CPU-s | ranking, CPU-s | other five answers, % |"
     return markdown.table(head, rows)
 
 
@@ -397,6 +418,7 @@ def _peers_of_updates(record: Record) -> Iterator[str]:
 
 BY_SET = {  # the sections with tables for each set: title, words, tables
     "defaults": ("Which defaults", "On one thread; all other parameters have their defaults.", defaults_table),
+    "paper-settings": ("As the paper has it", PAPER_SETTINGS, paper_settings_table),
     "compression": ("Smaller models", COMPRESSION, compression_table),
     "vectorizers": ("Vectorisers", VECTORIZERS, vectorizers_table),
     "word-forms": ("Stems and lemmas", WORD_FORMS, word_forms_table),

@@ -88,8 +88,8 @@ def _sentence(runs: list[Record]) -> str:
         f"its class table that was best on the validation words after {one['tuned']} steps, among powers of two. The "
         "40 candidates of a Beam Tree are the best that a beam search finds in a tree of branching 10 over the "
         "words, built by k-means from the two words before each; its noise is uniform, as in the paper. The paper's "
-        "own candidates for language models are words of one of 100 subsets by frequency. Coverage is the share of "
-        "words that were among their candidates, over the last 200 steps."
+        "own candidates for language models are words of the best of some subsets by frequency. Coverage is the share "
+        "of words that were among their candidates, over the last 200 steps."
     )
 
 

@@ -125,7 +125,7 @@ void make_layer(Layer* self, int64_t n_features, int block_bits, In<int64_t> chi
 }
 
 sylvan::Rule rule_of(int combine, float power, float share) {
-  need(combine >= 0 && combine <= 2, "no such way to combine scores");
+  need(combine >= 0 && combine <= 3, "no such way to combine scores");
   need(share >= 0.0f && share <= 1.0f, "a share must be in [0, 1]");
   return {static_cast<sylvan::Combine>(combine), power, share};
 }

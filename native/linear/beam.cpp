@@ -44,8 +44,9 @@ SYLVAN_CLONES void combine_hinge(float* SYLVAN_RESTRICT scores, int64_t n, float
 }
 
 void combine_scores(float* scores, int64_t n, float above, const Rule& rule) {
-  const float parent = rule.share * above;
-  if (rule.combine == Combine::hinge) {
+  float parent = rule.share * above;
+  if (rule.combine == Combine::nested) parent = -std::pow(std::max(0.0f, 1.0f - std::exp(above)), rule.power);
+  if (rule.combine == Combine::hinge || rule.combine == Combine::nested) {
     combine_hinge(scores, n, parent, rule.power);
   } else if (rule.combine == Combine::sigmoid) {
     for (int64_t i = 0; i < n; ++i) {

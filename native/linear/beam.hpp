@@ -11,8 +11,9 @@
 namespace sylvan {
 
 // How a child's score is combined with its parent's (PECOS Eq. 12, 13 and the product of sigmoids); products
-// are computed as sums of logarithms.
-enum class Combine : int { ranker = 0, hinge = 1, sigmoid = 2 };
+// are computed as sums of logarithms. `nested` is Eq. 13 to the letter: the hinge takes the parent's score
+// too.
+enum class Combine : int { ranker = 0, hinge = 1, sigmoid = 2, nested = 3 };
 
 // `share` is the factor of the parent's logarithm in a sum: 1 for a product, less where a layer's rankers
 // have themselves been trained against other clusters.

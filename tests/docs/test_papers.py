@@ -12,6 +12,9 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "src" / "sylvan"
 PATH = re.compile(r"`([\w.]+(?:/[\w./]*|\.py))`")  # of a file or a folder
 APART = ("native/", "tests/", "src/")  # the others are the package's
+DIFFERS = "## Differs by default"
+FORM = re.compile(r"`(\w+)\((\w+=[^`]*)\)`")  # a class with the parameters that give a paper's form
+DEFAULTS = (ROOT / "tests" / "defaults.txt").read_text("utf-8")
 PAGES = sorted((ROOT / "docs" / "papers").glob("*.md"))
 
 
@@ -29,11 +32,34 @@ def test_every_paper_has_a_page() -> None:
 
 @pytest.mark.parametrize("page", [page for page in PAGES if page.stem != "index"], ids=lambda page: page.stem)
 def test_every_row_leads_to_code_and_a_test_or_to_results(page: Path) -> None:
-    rows = [line for line in page.read_text("utf-8").split("\n") if line.startswith("| ")][1:]
+    table, _, _ = page.read_text("utf-8").partition(DIFFERS)
+    rows = [line for line in table.split("\n") if line.startswith("| ")][1:]
     for row in rows:
         _, _, code, test = (cell.strip() for cell in row.split("|")[1:5])
         assert bool(PATH.search(code)) == bool(test), f"{page.name}: {row}"
         assert test or "../results/" in code, f"{page.name}: {row}"
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.stem != "index"], ids=lambda page: page.stem)
+def test_what_differs_by_default_does(page: Path) -> None:
+    """Each row says what was measured or that nothing was, and how to have the paper's form, if it can be had. The
+    parameters that it names exist, and have another value by default."""
+    _, found, table = page.read_text("utf-8").partition(DIFFERS)
+    assert found
+    rows = [line for line in table.partition("\n## ")[0].split("\n") if line.startswith("| ")][1:]
+    assert len(rows) > 5
+    for row in rows:
+        assert row.count("|") == 5, row
+        _, _, form, measured = (cell.strip() for cell in row.split("|")[1:5])
+        assert "](" in measured or measured.startswith("no"), row
+        assert "`" in form or form.startswith("none"), row
+        for owner, arguments in FORM.findall(form):
+            call = ast.parse(f"f({arguments})", mode="eval").body
+            assert isinstance(call, ast.Call)
+            for keyword in call.keywords:
+                line = re.search(rf"^{owner}\({keyword.arg}\) = (.+?)(?: in |$)", DEFAULTS, re.MULTILINE)
+                assert line or keyword.arg == "preset", f"{page.name}: {owner} has no parameter {keyword.arg}"
+                assert not line or line[1] != ast.unparse(keyword.value), f"{page.name}: {row}"
 
 
 def test_the_walk_through_the_house_names_what_is_there() -> None:

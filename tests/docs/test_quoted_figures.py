@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 from benchmarks import ROOT
@@ -36,3 +39,64 @@ def test_a_quoted_figure_is_measured(tutorial: str, words: str, page: str, line:
     lines = (ROOT / "docs" / "results" / f"{page}.md").read_text("utf-8").split("\n")
     found = [text for text in lines if text.startswith(line)]
     assert any(all(cell in text for cell in cells) for text in found), f"docs/results/{page}.md: {line} {cells}"
+
+
+LINK = re.compile(r"\]\((?:\.\./|docs/)*results/([\w-]+)\.md(?:#([\w-]+))?\)")
+DECIMAL = re.compile(r"(?<![\w.,])\d[\d,]*\.\d+")
+NUMBER = re.compile(r"(?<![\w.,])\d[\d,]*(?:\.\d+)?")
+DOCUMENTS = [ROOT / "README.md", *(path for path in (ROOT / "docs").rglob("*.md") if path.parent.name != "results")]
+# Figures of a document that stand beside a link to results and say something else.
+UNMEASURED = {
+    ("evaluation.md", "0.3"): "a parameter",
+    ("model-folders.md", "1.1"): "a ratio of two figures",
+    ("model-folders.md", "1.4"): "a ratio of two figures",
+    ("models.md", "0.2"): "a difference of two figures",
+    ("sampling.md", "132.0"): "of benchmarks/results/sampled_softmax_table4.json, as the next one",
+    ("sampling.md", "132.4"): "the page's curve has no place for the end of an epoch here",
+    ("scale.md", "0.3"): "millions of features of made data",
+    ("scale.md", "0.85"): "the exponent of their distribution",
+    ("tree-ranking.md", "0.35"): "a weight of scores",
+    ("tree-ranking.md", "0.65"): "a weight of scores",
+}
+
+
+def paragraphs(document: Path) -> list[str]:
+    """Paragraphs, items and table rows, without code; section numbers of papers aren't figures."""
+    sections = r"[Ss]ections? [\d., and]+|(?<=\n\| )[\d., ]+\d(?=[,: ])"
+    text = re.sub(rf"```.*?```|`[^`]*`|{sections}", " ", document.read_text("utf-8"), flags=re.DOTALL)
+    return re.split(r"\n\s*\n|\n(?=- |\d+\. |\| )", text)
+
+
+def results_of(paragraph: str) -> str:
+    """The sections, or the pages, that a paragraph links to."""
+    found = []
+    for page, anchor in LINK.findall(paragraph):
+        lines, inside = (ROOT / "docs" / "results" / f"{page}.md").read_text("utf-8").split("\n"), not anchor
+        level = 0
+        for line in lines:
+            if anchor and line.startswith("#"):
+                depth = len(line) - len(line.lstrip("#"))
+                slug = re.sub(r"[^\w\- ]", "", line.strip("# ").lower()).replace(" ", "-")
+                inside = slug == anchor or (inside and depth > level)
+                level = depth if slug == anchor else level
+            if inside:
+                found.append(line)
+    return "\n".join(found)
+
+
+def number(text: str) -> float:
+    return float(text.replace(",", ""))
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_a_figure_beside_a_link_to_results_stands_there(document: Path) -> None:
+    """Each decimal of a paragraph is a number of the linked section, rounded to as many places."""
+    for paragraph in paragraphs(document):
+        if not LINK.search(paragraph):
+            continue
+        measured = [number(text) for text in NUMBER.findall(results_of(paragraph))]
+        assert measured, f"{document.name} links to a section of results that isn't there: {LINK.findall(paragraph)}"
+        for figure in DECIMAL.findall(LINK.sub("", paragraph)):
+            half = 0.5000001 * 10.0 ** -len(figure.partition(".")[2])
+            stands = any(abs(value - number(figure)) <= half for value in measured)
+            assert stands or (document.name, figure) in UNMEASURED, f"{document.name}: {figure} of {paragraph[:200]!r}"

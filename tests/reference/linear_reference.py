@@ -1,7 +1,7 @@
 """Algorithm 2 of PECOS as it stands in the paper, dense, in float64, one obvious loop after another.
 
-Of the two readings of the combiner (Eq. 13 over the layers of Algorithm 2), this is the product along the path: each
-layer's exp(-max(0, 1 - h)^p) multiplies the score of its parent, which isn't put through the hinge again.
+There are two readings of the combiner (Eq. 13 over the layers of Algorithm 2). In the product along the path each
+layer's exp(-max(0, 1 - h)^p) multiplies the score of its parent; "nested" puts that score through the hinge again.
 
 Everything fast in Sylvan that ranks or trains linear models has its slow reference implementation here. Nothing here
 imports Sylvan: a tree is its ``child_offsets`` (a list of arrays, one a layer) and ``leaf_labels``.
@@ -100,6 +100,8 @@ def rank_row(
 def combined(h: float, above: float, combine: str) -> float:
     """A node's score from its own ranker's and its parent's, whose weight may stand behind a colon."""
     name, _, weight = combine.partition(":")
+    if weight == "nested":  # sigma(g, h) = exp(-max(1 - g, 0)^p) exp(-max(1 - h, 0)^p), where g is f of the layer above
+        return TRANSFORMS[name](math.exp(above)) + TRANSFORMS[name](h)
     return h if name == "ranker" else float(weight or 1) * above + TRANSFORMS[name](h)
 
 

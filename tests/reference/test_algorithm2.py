@@ -18,6 +18,7 @@ from sylvan.weights.layer import ClusterRows, LayerWeights
 
 COMBINES = ["ranker", "l3_hinge", "sigmoid", "l2_hinge", "l1_hinge", "l4_hinge"]
 COMBINES += ["l3_hinge:0.25", "l2_hinge:0", "sigmoid:0.5"]  # with a weight of the score above
+COMBINES += ["l3_hinge:nested", "l1_hinge:nested"]  # which goes through the hinge as well
 CLOSE = 1e-4  # decisions closer than this may fall either way in float32
 
 

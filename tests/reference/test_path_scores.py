@@ -28,7 +28,13 @@ def nodes_above(tree: LabelTree, leaf: int) -> list[int]:
 
 
 def product(margins: list[float], combine: str) -> float:
-    """Of one path: exp(-max(0, 1 - h)^p) for each ranker's margin h, or its probability; or the last margin alone."""
+    """Of one path: exp(-max(0, 1 - h)^p) for each ranker's margin h, or its probability; or the last margin alone. Of a
+    nested hinge f(t) = exp(-max(1 - f(t - 1), 0)^p) exp(-max(1 - h, 0)^p), from Algorithm 2's f(0) = 1."""
+    if combine.endswith(":nested"):
+        f = 1.0
+        for h in margins:
+            f = math.exp(-(max(1 - f, 0.0) ** int(combine[1]))) * math.exp(-(max(1 - h, 0.0) ** int(combine[1])))
+        return f
     if combine == "ranker":
         return margins[-1]
     if combine == "sigmoid":
@@ -36,7 +42,7 @@ def product(margins: list[float], combine: str) -> float:
     return math.prod(math.exp(-(max(0.0, 1 - h) ** int(combine[1]))) for h in margins)
 
 
-COMBINES = ["l1_hinge", "l2_hinge", "l3_hinge", "l4_hinge", "sigmoid", "ranker"]
+COMBINES = ["l1_hinge", "l2_hinge", "l3_hinge", "l4_hinge", "sigmoid", "ranker", "l3_hinge:nested", "l2_hinge:nested"]
 
 
 @settings(deadline=None, max_examples=25)

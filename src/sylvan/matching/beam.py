@@ -25,6 +25,7 @@ from sylvan.weights.layer import LayerWeights
 
 COMBINES = {"l3_hinge": 1, "ranker": 0, "sigmoid": 2, "l1_hinge": 1, "l2_hinge": 1, "l4_hinge": 1}
 SHARED = ("l3_hinge", "sigmoid", "l1_hinge", "l2_hinge", "l4_hinge")  # rules that take a weight, as in "l3_hinge:0.25"
+NESTED = 3  # the kernel's number of hinges that take the score above too, as in "l3_hinge:nested"
 ROWS = 4096  # rows a thread takes at a time: clusters are unpacked once for all of them
 _JOB_ROWS = 1 << 15  # of a job that may go to another machine
 MOST_ROWS, CLUSTER_ROWS = 1 << 15, 50  # at most; and rows for each cluster, if that is more than ROWS
@@ -44,7 +45,7 @@ class RowChanges(NamedTuple):
 class Combine(PerLayer):
     """A way to combine a layer's scores with those above, or a list of them; ``"l3_hinge:0.25"`` has a weight too."""
 
-    options: Collection[str] = (*COMBINES, "paper", "damped")
+    options: Collection[str] = (*COMBINES, "paper", "paper:nested", "damped")
 
     def accepts(self, value: Any) -> bool:
         words = value if isinstance(value, (list, tuple)) else [value]
@@ -56,13 +57,16 @@ class Combine(PerLayer):
     def _words(self) -> str:
         return (
             f"one of {', '.join(repr(option) for option in self.options)}, a rule with the weight of the score above "
-            "such as 'l3_hinge:0.25', or a list of them, one a layer"
+            "such as 'l3_hinge:0.25', a hinge of both scores such as 'l3_hinge:nested', or a list of them, one a layer"
         )
 
 
-def combine_rule(word: str) -> tuple[str, float]:
-    """A way to combine scores and the weight of the score above, in [0, 1]: ``("l3_hinge", 0.25)``."""
+def combine_rule(word: str) -> tuple[str, float | None]:
+    """A way to combine scores and the weight of the score above, in [0, 1]: ``("l3_hinge", 0.25)``; None for a hinge
+    that the score above goes through as well."""
     name, colon, text = word.partition(":")
+    if text == "nested" and name.endswith("_hinge"):
+        return name, None
     weight = float(text) if colon else 1.0
     if not 0 <= weight <= 1:
         raise ValueError("not a weight in [0, 1]")
@@ -72,8 +76,9 @@ def combine_rule(word: str) -> tuple[str, float]:
 @lru_cache(maxsize=128)  # a single query takes some microseconds
 def _rules(combines: tuple[str, ...]) -> tuple[list[int], float, list[float]]:
     """What the kernel is told of each layer's rule: its number, the power of hinges, the weight of the score above."""
-    names, weights = zip(*map(combine_rule, combines), strict=True)
-    return [COMBINES[name] for name in names], hinge_power(combines), list(weights)
+    rules = [combine_rule(word) for word in combines]
+    numbers = [NESTED if weight is None else COMBINES[name] for name, weight in rules]
+    return numbers, hinge_power(combines), [1.0 if weight is None else weight for _, weight in rules]
 
 
 def hinge_power(combines: Sequence[str]) -> float:

@@ -12,7 +12,8 @@ from sylvan.models.lexical.lexical_matcher import LexicalMatcher
 from sylvan.models.neighbors import NeighborRanker
 from sylvan.models.reranker.reranker import Reranker
 from sylvan.models.text import TextModel, usual_vectorizer
-from sylvan.models.xr.xr_linear import PRESETS, XRLinear
+from sylvan.models.xr.presets import PRESETS
+from sylvan.models.xr.xr_linear import XRLinear
 from sylvan.params.fields import Choice, check_value
 
 TextPreset = Literal["fast", "balanced", "accurate", "best"]

@@ -212,7 +212,7 @@ def test_equal_rows_of_equal_classes_get_equal_scores(tmp_path: Path) -> None:
 def test_presets() -> None:
     assert XRLinear.preset("balanced").get_params() == XRLinear().get_params()
     assert XRLinear.preset("accurate", n_trees=5, seed=1).get_params() == XRLinear(n_trees=5, seed=1).get_params()
-    with raises(ParameterError, "name", "XRLinear.preset", "fast", "balanced"):
+    with raises(ParameterError, "name", "XRLinear.preset", "fast", "balanced", "accurate", "paper"):
         XRLinear.preset("best")
 
 

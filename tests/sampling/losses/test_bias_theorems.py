@@ -150,3 +150,26 @@ def test_theorem_9(residual: float, quantizer: str) -> None:
         uniform = np.abs(bias(Uniform(6), query, classes, n_draws))
         if residual <= 0.02:
             assert (uniform > bound).any(), "this test couldn't tell MIDX from a uniform draw"
+
+
+def shortfall(query: theory.Array, classes: theory.Array, q: theory.Array, label: int, **options: str) -> float:
+    """By how much the expected loss of two draws is below the full softmax's: Eq. (7), over all pairs of draws."""
+    drawn = np.array(list(itertools.product(range(len(q)), repeat=2)))
+    loss = SampledSoftmaxLoss(Every(Tilted(q), torch.from_numpy(drawn)), 2, reduction="none", **options)
+    queries, labels = torch.from_numpy(query).expand(len(drawn), -1).clone(), torch.full((len(drawn),), label)
+    expected = q[drawn].prod(axis=1) @ loss(queries, torch.from_numpy(classes), labels).numpy()
+    return float(-np.log(theory.softmax(classes @ query)[label]) - expected)
+
+
+def test_theorem_13_is_about_eq_1_and_not_about_the_default_loss() -> None:
+    """Its first step: the sampled loss is too small by KL(Q||P) at most. The proof corrects draws that hit, too."""
+    readings = {"proof": {"accidental": "keep"}, "paper": {"accidental": "paper"}, "default": {}}
+    beyond = dict.fromkeys(readings, 0)
+    for seed in range(200):
+        classes, query = problem(seed)
+        q = theory.softmax(classes @ query + np.random.default_rng(seed + 100).normal(size=len(classes)))
+        kl = float(q @ np.log(q / theory.softmax(classes @ query)))
+        for name, options in readings.items():
+            correction = {} if name == "default" else {"correction": "drawn"}
+            beyond[name] += shortfall(query, classes, q, seed % len(q), **correction, **options) > kl + 1e-6
+    assert beyond == {"proof": 0, "paper": 1, "default": 42}  # as docs/papers/midx.md has them

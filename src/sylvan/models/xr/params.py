@@ -31,7 +31,10 @@ from sylvan.runtime import Job, Once, Runner
 Scheme = Literal[Negatives, "paper"]
 PAIRS = {
     "negatives": {"paper": ("tfn", "tfn+man")},
-    "combine": {"paper": ("l3_hinge", "ranker"), "damped": ("l3_hinge", "l3_hinge:0.35")},
+    "combine": {
+        "paper": ("l3_hinge", "ranker"), "paper:nested": ("l3_hinge:nested", "ranker"),
+        "damped": ("l3_hinge", "l3_hinge:0.35"),
+    },
 }
 # "damped" after teacher forcing: its rankers know less of what lies above them.
 DAMPED_TFN = "l3_hinge:0.65"

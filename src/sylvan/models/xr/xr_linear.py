@@ -35,6 +35,7 @@ from sylvan.models.xr.changed_layer import saved_by_rebuilding
 from sylvan.models.xr.estimate import TrainingSize, training_plan
 from sylvan.models.xr.fitted import FittedTrees, search_of, train
 from sylvan.models.xr.params import Scheme, TrainingData, build_trees, layer_words, scaled
+from sylvan.models.xr.presets import PRESETS, Preset
 from sylvan.models.xr.training_rows import HeldOut, TrainingRows
 from sylvan.models.xr.updates import Changes, planned, rows_again, updated
 from sylvan.parallel import all_at_once, of_one_state, resolve_jobs
@@ -49,14 +50,6 @@ from sylvan.runtime import Checkpoint, Runner
 from sylvan.runtime.memory import resident_bytes
 from sylvan.runtime.plan import Plan, UpdatePlan, timed
 from sylvan.weights.layer import LayerWeights, WeightDtype
-
-# Parameters that go together, by what they cost; benchmarks/linear/defaults.py measures them.
-Preset = Literal["fast", "balanced", "accurate"]
-PRESETS: Mapping[Preset, Mapping[str, Any]] = MappingProxyType({
-    "fast": {"negatives": "tfn", "calibration": None},
-    "balanced": {},
-    "accurate": {"n_trees": 3},
-})  # fmt: skip
 
 _Self = TypeVar("_Self", bound="XRLinear")
 
@@ -113,13 +106,15 @@ class XRLinear(Estimator):
     weight_dtype : {"uint8", "uint4", "float16", "float32"}, default "uint8"
         How weights are stored; ``"uint8"`` rounds to the nearest of 128 magnitudes in a geometric series, ``"uint4"``
         to the nearest of 16 weights of each cluster: a model 0.6 to 0.7 times as large, which ranks more slowly.
-    combine : {"l3_hinge", "ranker", "sigmoid", "l1_hinge", "l2_hinge", "l4_hinge", "paper", "damped"} or list, \
-            default "damped"
+    combine : {"l3_hinge", "ranker", "sigmoid", "l1_hinge", "l2_hinge", "l4_hinge", "paper", "paper:nested", \
+            "damped"} or list, default "damped"
         How a node's score s is combined with those above it: product with exp(-max(0, 1 - s)^3) (Eq. 13; or with other
         powers), the node's own score alone (Eq. 12), or product with its sigmoid. ``"l3_hinge:0.25"`` raises the scores
         above to the power of 0.25 first. ``"paper"`` uses Eq. 13 in all layers except the last, and Eq. 12 there;
         ``"damped"`` is ``"l3_hinge"`` above the last layer and ``"l3_hinge:0.35"`` there, or ``"l3_hinge:0.65"`` where
-        that was trained by teacher forcing alone. A ranker's own score isn't bounded. Where one in [0, 1] is needed,
+        that was trained by teacher forcing alone. ``"l3_hinge:nested"`` is Eq. 13 to the letter of Algorithm 2, where
+        the score above, itself such a product, goes through the hinge as well; ``"paper:nested"`` is ``"paper"`` with
+        it. A ranker's own score isn't bounded. Where one in [0, 1] is needed,
         for means over trees or models and :meth:`predict_proba`, Eq. 13 is applied, or the sigmoid with logistic loss.
     embedding : {"pifa", "pii", "pifa_lf", "spectral"}, default "pifa"
         The embeddings by which labels are clustered; see :mod:`sylvan.indexing`.
@@ -230,10 +225,11 @@ class XRLinear(Estimator):
 
         Parameters
         ----------
-        name : {"fast", "balanced", "accurate"}
+        name : {"fast", "balanced", "accurate", "paper"}
             ``"balanced"`` is the defaults. ``"fast"`` trains by teacher forcing alone: for less time, it ranks a little
             worse, most of all long texts with several labels. It isn't calibrated: its probabilities are scores.
-            ``"accurate"`` is three trees instead of one.
+            ``"accurate"`` is three trees instead of one. ``"paper"`` is XR-Linear as PECOS describes it, to compare
+            with; docs/papers/pecos.md says what of it can't be set.
         **parameters
             Parameters of the class, which go before the preset's.
 
