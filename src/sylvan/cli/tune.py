@@ -52,8 +52,8 @@ def command(ctx: click.Context, /, train: str, folder: str, report: str | None, 
     Vectorisers, trees of linear models, neighbours and ensembles of them are tried on a part of the rows that is held
     out, first of all the preset balanced. (The presets accurate and best are several models each, which 'sylvan train
     --preset' trains without a search.) Never give test rows. Needs Optuna: pip install "sylvan[tune]". Ctrl-C ends the
-    search, and the best so far is trained and saved. The report has the configuration with which 'sylvan train --config' trains the same model, the
-    table of trials, and figures of quality against time, size and latency.
+    search, and the best so far is trained and saved. The report has the configuration with which 'sylvan train
+    --config' trains the same model, the table of trials, and figures of quality against time, size and latency.
 
     \b
     Examples:
