@@ -171,7 +171,7 @@ REFUSED = [
      "A plan is of a training in one piece, without --checkpoint"),
     ("train xr-linear {train.xmc} --plan --resume", "A plan is of a training in one piece, without --resume"),
     ("train xr-linear {train.jsonl} --model {out} --preset best",
-     "The presets of XRLinear are fast, balanced, accurate. Got 'best' instead."),
+     "The presets of XRLinear are fast, balanced, accurate, paper. Got 'best' instead."),
     ("train neighbors {train.jsonl} --model {out} --preset fast",
      "--preset is not for NeighborRanker, which has none."),
     ("train xr-transformer {train.jsonl} --model {out} --preset small",
