@@ -72,7 +72,7 @@ class Reach:
         of their files, until ``most_seconds``.
 
         What runs at import only, and a source that has changed since, is taken as reached by whatever reaches the file.
-        Test files that reach the source and have changed since are collected too, for their new tests.
+        Tests of files that reach the source and have changed since come first.
         """
         source = self.root / path
         lines, (wanted, body) = self._lines.get(path, {}), _statement(source.read_text("utf-8"), line)
@@ -81,17 +81,19 @@ class Reach:
         at_import = {name for name in self.seconds if _file(name) == DEFINITIONS} if not reached else set()
         if not reached or (path, _digest(source)) not in self._sources:
             reached = set().union(*lines.values())
-        direct = (reached & self.seconds.keys()) - at_import
+        near = {_file(name) for tests in lines.values() for name in tests}
+        changed = sorted(file for file in near if self._files[file] != _digest(self.root / file))
+        altered = {name for name in self.seconds if _file(name) in changed}
+        direct = ((reached | altered) & self.seconds.keys()) - at_import
         files = {_file(name) for name in direct}
         beside = {name for name in self.seconds if _file(name) in files} - direct
         chosen = {name: self.seconds[name] for name in at_import}
         room = f"tests/{path.split('/')[2]}/"
         others = sorted(beside, key=lambda name: (not name.startswith(room), *self._place(name)))
-        for name in sorted(direct, key=lambda name: (name not in inside, *self._place(name))) + others:
+        first = sorted(direct, key=lambda name: (name not in altered, name not in inside, *self._place(name)))
+        for name in [*first, *others]:
             if sum(chosen.values()) + self.seconds[name] <= most_seconds:
                 chosen[name] = self.seconds[name]
-        near = {_file(name) for tests in lines.values() for name in tests}
-        changed = sorted(file for file in near if self._files[file] != _digest(self.root / file))
         collected = list(dict.fromkeys([*changed, *map(_file, chosen)]))
         return Choice(collected, chosen, frozenset(self.others | (self.seconds.keys() - chosen.keys())))
 

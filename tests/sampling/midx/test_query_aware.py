@@ -133,6 +133,7 @@ def test_two_queries_make_a_space_and_one_does_not(n: int, fitted: bool) -> None
     sampler.refresh(embeddings(30))
     assert sampler.space is not None and sampler.recent is not None and len(sampler.recent.sound()) == n
     assert torch.equal(sampler.space.root, torch.eye(8)) != fitted
+    assert bool(sampler.index.own_scores.any()) == fitted
 
 
 def test_mean_probabilities_are_those_of_all_classes_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
