@@ -3,7 +3,7 @@
 ``python -m benchmarks.linear.label_texts --data DIR --sets eurlex57k,gutenberg``. A tenth of the training labels are
 taken from all training rows. Test rows have them, and others; labels that never were in the training set are dropped.
 With ``--encoder``, a folder or "installed", a sentence encoder's similarity alone, and models with it as their
-``label_encoder``, are added to what was measured before.
+``label_encoder``, are added to what was measured before; so are static vectors, which ``static_vectors.py`` makes.
 """
 
 from __future__ import annotations
@@ -32,9 +32,11 @@ from sylvan.models import encoders
 from sylvan.models.encoders import encoded
 from sylvan.models.label_texts import label_texts as fitting
 from sylvan.models.label_texts.label_texts import with_text_rows
+from sylvan.text.encoder_folders import is_static
 
 HIDDEN, DEEP, NEIGHBORS = 0.1, 100, 20
-ENCODER, WITH_ENCODER, TOKENS = "similarity by all-MiniLM-L6-v2", "texts and all-MiniLM-L6-v2", 256
+ENCODERS = {False: "all-MiniLM-L6-v2", True: "static vectors"}  # by whether they are static
+TOKENS = 256
 
 
 class Case:
@@ -180,12 +182,15 @@ class Encoder:
     """Labels ranked by a sentence encoder's cosines, whose vectors are the same for all draws of labels."""
 
     def __init__(self, folder: str, case: Case) -> None:
-        from sylvan.neural import embed, open_encoder
+        if is_static(folder):
+            encoder: Any = encoders.opened_encoder(folder)
+        else:
+            from sylvan.neural import open_encoder
 
-        encoder = open_encoder(folder, max_length=TOKENS)
-        self.names = Vocabulary(sorted(case.label_texts))
-        texts = [", ".join(case.label_texts[name]) for name in self.names]
-        self._labels, self._rows = (embed(encoder, some, normalize=True) for some in (texts, case.test))
+            encoder = open_encoder(folder, max_length=TOKENS)
+        names = sorted(case.label_texts)
+        self.names, texts = Vocabulary(names), [", ".join(case.label_texts[name]) for name in names]
+        self._labels, self._rows = (encoded(encoder, some, None) for some in (texts, case.test))
 
     def ranked(self, only: npt.NDArray[np.int64] | None = None) -> TopK:
         """The ten best labels, of all or of some."""
@@ -218,11 +223,12 @@ def with_encoder(case: Case, folder: str, vectors: Remembered, draw: dict[str, A
             model.fit(case.texts, case.labels, label_texts=case.label_texts)
         top, among = (model.rank(case.test, 10, allowed=only) for only in (None, model.unlearned_labels_))
     if first:
-        draw["encoder_fit_cpu_s"] = clock.cpu
+        what = ENCODERS[is_static(folder)]
+        draw.setdefault("encoder_fit_cpu_s", {})[what] = clock.cpu
         with measure.Clock() as asking:
             for alone in case.test[:100]:
                 model.rank([alone], 10)
-        draw["query_ms"][WITH_ENCODER] = 1000 * asking.wall / 100
+        draw["query_ms"][f"texts and {what}"] = 1000 * asking.wall / 100
     return case.judged(model.vocabulary_, top, among)
 
 
@@ -230,15 +236,15 @@ def add_encoder(name: str, options: argparse.Namespace) -> None:
     """Adds the rows of an encoder to each draw that was measured."""
     path, vectors, encoder = Path(options.results) / f"label-texts-{name}.json", Remembered(), None
     folder = encoder_folder(None if options.encoder == "installed" else options.encoder)
-    record = json.loads(path.read_text())
+    record, what = json.loads(path.read_text()), ENCODERS[is_static(folder)]
     for draw in record["seeds"]:
         case = Case(name, Path(options.data), draw["seed"])
-        figures = {WITH_ENCODER: with_encoder(case, folder, vectors, draw, encoder is None)}
+        figures = {f"texts and {what}": with_encoder(case, folder, vectors, draw, encoder is None)}
         encoder = encoder or Encoder(folder, case)
         unseen = np.sort(np.array([encoder.names.id(label) for label in case.unseen]))
-        figures[ENCODER] = case.judged(encoder.names, encoder.ranked(), encoder.ranked(unseen))
+        figures[f"similarity by {what}"] = case.judged(encoder.names, encoder.ranked(), encoder.ranked(unseen))
         others = [ranking for ranking in draw["rankings"] if ranking["what"] not in figures]
-        draw["rankings"] = [*others, *({"what": what, **found} for what, found in figures.items())]
+        draw["rankings"] = [*others, *({"what": row, **found} for row, found in figures.items())]
         print(name, draw["seed"], figures, flush=True)
     records.save(path, record)
 

@@ -61,8 +61,7 @@ def label_texts_table(record: Record) -> list[str]:
         f"{len(draws)} draws, with {unseen:.0f} of {draws[0]['labels']:,} labels unseen. Training took {spent[0]:.1f} "
         f"CPU-s without texts and {spent[1]:.1f} with them, a query of one text {asked[0]:.2f} and {asked[1]:.2f} ms."
     )
-    more = draws[0].get("encoder_fit_cpu_s")
-    if more is not None:
-        query = draws[0]["query_ms"]["texts and all-MiniLM-L6-v2"]
-        about += f" With the encoder it took {more:.0f} CPU-s and {query:.1f} ms (first draw)."
+    for encoder, seconds in draws[0].get("encoder_fit_cpu_s", {}).items():
+        query = draws[0]["query_ms"][f"texts and {encoder}"]
+        about += f" With {encoder} it took {seconds:.0f} CPU-s and {query:.2f} ms (first draw)."
     return [*markdown.table(head, rows), "", about]

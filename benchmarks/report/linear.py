@@ -11,6 +11,7 @@ from typing import Any
 from benchmarks.common import markdown
 from benchmarks.report.label_texts import LABEL_TEXTS, NAME_ROWS, label_texts_table, name_rows_table
 from benchmarks.report.new_labels import NEW_LABELS, new_labels_table
+from benchmarks.report.static_vectors import STATIC_VECTORS, static_vectors_table
 
 __all__ = ["NAMES", "by_order", "linear_sections"]
 
@@ -426,6 +427,7 @@ BY_SET = {  # the sections with tables for each set: title, words, tables
     "importers": ("Imported models", IMPORTERS, importers_table),
     "memory": ("Memory limits and resuming", MEMORY, memory_table),
     "neighbors": ("Neighbours and rare labels", NEIGHBORS, neighbors_tables),
+    "static-vectors": ("Static vectors", STATIC_VECTORS, static_vectors_table),
     "ensembles": ("Ensembles", ENSEMBLES, ensembles_table),
     "rerankers": ("Rerankers", RERANKERS, rerankers_table),
     "tuned": ("Tuning to a budget", TUNED, tuned_table),

@@ -41,9 +41,10 @@ TOPICS = (
     Topic(
         "beyond",
         "Smaller, better and calibrated models",
-        "Labels' names as rows, compression, neighbours, ensembles, rerankers, tuning to a budget, and probabilities.",
-        ("Names of labels as rows", "Smaller models", "Neighbours and rare labels", "Ensembles", "Rerankers",
-         "Tuning to a budget", "Probabilities and stopping rules"),
+        "Labels' names as rows, compression, neighbours, static vectors, ensembles, rerankers, tuning to a budget, and "
+        "probabilities.",
+        ("Names of labels as rows", "Smaller models", "Neighbours and rare labels", "Static vectors",
+         "Ensembles", "Rerankers", "Tuning to a budget", "Probabilities and stopping rules"),
     ),
     Topic(
         "updates",

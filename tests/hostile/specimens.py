@@ -202,6 +202,13 @@ def neighbors(folder: Path) -> None:
     NeighborRanker(n_neighbors=4).fit(X, Y, sample_weight=np.linspace(0.5, 2, X.shape[0])).save(folder)
 
 
+def vector_neighbors(folder: Path) -> None:
+    from sylvan import NeighborRanker
+
+    _, Y = known()
+    NeighborRanker(n_neighbors=4).fit(np.random.default_rng(3).normal(size=(Y.shape[0], 5)), Y).save(folder)
+
+
 def text_model(folder: Path) -> None:
     from sylvan import TextModel, TfidfVectorizer, XRLinear
 
@@ -404,6 +411,7 @@ SPECIMENS: dict[str, tuple[Callable[[Path], None], str, str]] = {
     "calibrator": (calibrator, "sylvan.ranking.calibrate", "Calibrator.to_state"),
     "calibrator-platt": (calibrator_of_platt, "sylvan.ranking.calibrate", "Calibrator.to_state"),
     "neighbor-ranker": (neighbors, "sylvan", "NeighborRanker.save"),
+    "neighbor-ranker-vectors": (vector_neighbors, "sylvan.matching.neighbors", "VectorIndex.build"),
     "lexical-matcher": (lexical, "sylvan", "LexicalMatcher.save"),
     "irli": (irli, "sylvan", "IRLIClassifier.save"),
     "irli-index": (irli_index, "sylvan", "IRLIIndex.save"),

@@ -12,6 +12,8 @@ from kit.errors import raises
 import sylvan
 from sylvan import NeighborRanker, TextModel, data, metrics
 from sylvan.errors import DataError, ModelError, NotFittedError, ParameterError
+from sylvan.matching import neighbors as matching
+from sylvan.matching.neighbors import NeighborIndex, VectorIndex
 
 X = np.array([[1, 0, 0], [4, 3, 0], [0, 1, 0], [0, 0, 2]], np.float32)
 Y = [[0], [0, 1], [2], [1]]
@@ -73,6 +75,35 @@ def test_features_that_do_not_rise_are_refused(tmp_path: Path, model: NeighborRa
     state.arrays["frequent"] = state.arrays["frequent"][::-1].copy()
     sylvan.store.save(tmp_path / "m", state)
     with raises(ModelError, "frequent"):
+        sylvan.load(tmp_path / "m")
+
+
+@pytest.mark.parametrize("mmap", [True, False])
+def test_vectors_are_compared_as_they_are(tmp_path: Path, mmap: bool) -> None:
+    """Of rows without zeros, an index by feature would be longer and slower; answers don't change."""
+    random = np.random.default_rng(0)
+    vectors, labels = random.normal(size=(200, 9)).astype(np.float32), random.integers(0, 5, 200)
+    weights = np.where(np.arange(200) < 3, 0, 1)
+    model = NeighborRanker(n_neighbors=5).fit(vectors, labels, sample_weight=weights)
+    assert isinstance(model.index_, VectorIndex)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(matching, "FULL", 2.0)
+        sparse = NeighborRanker(n_neighbors=5).fit(vectors, labels, sample_weight=weights)
+    assert isinstance(sparse.index_, NeighborIndex)
+    for label in (None, 2):
+        (rows, cosines), (expected, those) = (each.neighbors(vectors, 30, label=label) for each in (model, sparse))
+        assert (rows == expected).all() and not (rows[:, 0] < 3).any() and (rows == -1).any() == (label is not None)
+        np.testing.assert_allclose(cosines, those, atol=1e-6)
+    np.testing.assert_allclose(model.rank(vectors, 5).scores, sparse.rank(vectors, 5).scores, atol=1e-6)
+    shown, known = (each.explain(vectors[:1], 2).examples for each in (model, sparse))
+    assert [one.row for one in shown] == [one.row for one in known]
+    model.save(tmp_path / "m")
+    again = sylvan.load(tmp_path / "m", mmap=mmap)
+    assert again.rank(vectors, 5).scores.tobytes() == model.rank(vectors, 5).scores.tobytes()
+    state = model.to_state()
+    state.arrays["row_vectors"] = np.where(np.eye(200, 9, dtype=bool), np.float32(np.nan), model.index_.vectors)
+    sylvan.store.save(tmp_path / "m", state)
+    with raises(ModelError, "row_vectors"):
         sylvan.load(tmp_path / "m")
 
 

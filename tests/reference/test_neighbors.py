@@ -13,7 +13,7 @@ from reference import linear_reference as reference
 from sylvan import NeighborRanker, kernels
 from sylvan.arrays import validate
 from sylvan.matching import neighbors as matching
-from sylvan.matching.neighbors import NeighborIndex
+from sylvan.matching.neighbors import NeighborIndex, RowIndex, VectorIndex, index_rows
 
 
 def matrix(random: np.random.Generator, n: int, d: int, share: float, signed: bool) -> np.ndarray:
@@ -31,20 +31,26 @@ def matrix(random: np.random.Generator, n: int, d: int, share: float, signed: bo
 @settings(max_examples=30)
 @given(
     st.integers(0, 2**32), st.sampled_from([1, 2, 30, 300, 700]), st.integers(1, 40), st.sampled_from([1, 3, 10, 50]),
-    st.sampled_from([1, 5, 10**6]), st.booleans(), st.booleans(),
+    st.sampled_from([0, 1, 5, 10**6]), st.booleans(), st.booleans(),
 )  # fmt: skip
 def test_the_nearest_rows_are_exactly_those(
     seed: int, n_rows: int, d: int, n: int, frequent: int, signed: bool, some: bool
 ) -> None:
+    """With ``frequent`` 0, of rows that are vectors."""
     random = np.random.default_rng(seed)
     X, Q = (matrix(random, rows, d, 0.15, signed) for rows in (n_rows, 6))
+    if frequent == 0:
+        X = np.where(X.any(axis=1, keepdims=True), X + random.normal(0, 0.1, X.shape), 0).astype(np.float32)
     expected = reference.cosines(X, Q)
     only = random.random(n_rows) < 0.4 if some else None
     if only is not None:
         expected[:, ~only] = 0
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(matching, "FREQUENT", frequent)
-        index = NeighborIndex.build(validate.features(X))
+        patch.setattr(matching, "FREQUENT", max(1, frequent))
+        features = validate.features(X)
+        index: RowIndex = index_rows(features) if frequent == 0 else NeighborIndex.build(features)
+    assert isinstance(index, NeighborIndex) or frequent == 0
+    assert isinstance(index, VectorIndex) or frequent > 0 or not X.any()
     rows, similarities = index.nearest(validate.features(Q), n, only=only)
     assert rows.shape == similarities.shape == (6, n)
     for found, scores, cosines in zip(rows, similarities, expected, strict=True):

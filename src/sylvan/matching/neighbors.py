@@ -1,4 +1,4 @@
-"""The nearest rows by sparse cosine: an inverted file, searched exactly."""
+"""The nearest rows by cosine, searched exactly: an inverted file of sparse rows, or a matrix of vectors."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from sylvan.arrays.types import Array, Bool, Float32, Int32, Int64
 from sylvan.arrays.validate import Csr
 from sylvan.parallel import map_parallel, split_ranges
 
+FULL = 0.9  # the share of a matrix's values, empty rows aside, from which on its rows are vectors
 FREQUENT = 5  # a feature is frequent when more than one row in so many has it
 ROWS = 64  # queries that a thread takes at a time
 _NAMES = (
@@ -22,6 +23,8 @@ _NAMES = (
 )  # fmt: skip
 
 Nearest = tuple[Int32, Float32]
+_VECTORS = "row_vectors"
+_INNER_PRODUCT = 2  # the kernel's number of this metric
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,6 +144,71 @@ class NeighborIndex:
             arrays[f"{prefix}_values"] = store.need_array(state, f"{prefix}_values", np.float32, (n,))
         arrays["row_lengths"] = store.need_range(state, "row_lengths", 0, 2, np.float32, (n_rows,))
         return cls(n_features, **arrays)
+
+
+@dataclass(frozen=True, eq=False)
+class VectorIndex:
+    """Rows scaled to length one as they are: with each, a query is compared in as many products as it has values."""
+
+    vectors: Float32  # shape (n_rows, n_features); zeros for rows that are nobody's neighbours
+
+    @property
+    def n_rows(self) -> int:
+        """Number of indexed rows."""
+        return len(self.vectors)
+
+    @classmethod
+    def build(cls, features: Csr, used: Bool | None = None) -> VectorIndex:
+        """Index the rows of a matrix; those not ``used`` are nobody's neighbours."""
+        vectors = features.unit_rows().to_scipy().toarray()
+        if used is not None:
+            vectors[~used] = 0
+        return cls(vectors)
+
+    def rows(self) -> Csr:
+        """The indexed rows, at length one."""
+        return Csr.of(sp.csr_matrix(self.vectors))
+
+    def nearest(
+        self, queries: Csr, n: int, *, only: Bool | None = None, n_jobs: int = 1, description: str | None = None
+    ) -> Nearest:
+        """As :meth:`NeighborIndex.nearest`."""
+        chosen = None if only is None else np.flatnonzero(only).astype(np.int32)
+        base = self.vectors if chosen is None else self.vectors[chosen]
+        vectors, shape = queries.unit_rows().to_scipy().toarray(), (queries.shape[0], n)
+        rows, similarities = np.empty(shape, np.int32), np.empty(shape, np.float32)
+
+        def search(part: tuple[int, int]) -> None:
+            kernels.nearest_vectors(vectors, base, None, *part, _INNER_PRODUCT, rows, similarities)
+
+        map_parallel(search, split_ranges(shape[0], ROWS), n_jobs, description=description)
+        far = ~(similarities > 0)
+        similarities[far] = -np.inf
+        return np.where(far, np.int32(-1), rows if chosen is None else chosen[rows]), similarities
+
+    def values_of(self, number: int, features: Int32) -> Float32:
+        """As :meth:`NeighborIndex.values_of`."""
+        return np.asarray(self.vectors[number, features])
+
+    def to_arrays(self) -> dict[str, Array]:
+        """The arrays to be saved, by name."""
+        return {_VECTORS: self.vectors}
+
+
+RowIndex = NeighborIndex | VectorIndex
+
+
+def index_rows(features: Csr, used: Bool | None = None) -> RowIndex:
+    """An index of the rows of a matrix as suits them; those not ``used`` are nobody's neighbours."""
+    n_full = np.count_nonzero(np.diff(features.indptr)) * features.shape[1]
+    return (VectorIndex if features.nnz >= FULL * n_full > 0 else NeighborIndex).build(features, used)
+
+
+def index_from_state(state: store.State, n_features: int, n_rows: int) -> RowIndex:
+    """From the arrays that an index gave, verified."""
+    if _VECTORS not in state.arrays:
+        return NeighborIndex.from_state(state, n_features, n_rows)
+    return VectorIndex(store.need_range(state, _VECTORS, -1.01, 1.01, np.float32, (n_rows, n_features)))
 
 
 def _part(matrix: Csr, values: Float32, chosen: Bool) -> sp.csr_matrix:

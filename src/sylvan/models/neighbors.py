@@ -18,7 +18,7 @@ from sylvan.errors import DataError, ModelError
 from sylvan.explain.explanation import Example
 from sylvan.explain.question import strongest
 from sylvan.labels.targets import one_class_a_row
-from sylvan.matching.neighbors import Nearest, NeighborIndex
+from sylvan.matching.neighbors import Nearest, RowIndex, index_from_state, index_rows
 from sylvan.models.base import CANDIDATES, MOST_ANSWERS, Estimator, has_new_rows
 from sylvan.models.label_changes import merged_labels, rows_by_id
 from sylvan.parallel import all_at_once, of_one_state, resolve_jobs
@@ -52,7 +52,7 @@ class NeighborRanker(Estimator):
 
     Attributes
     ----------
-    index_ : NeighborIndex
+    index_ : NeighborIndex or VectorIndex
         The training rows.
     row_labels_ : LabelRows
         Their labels.
@@ -92,7 +92,7 @@ class NeighborRanker(Estimator):
     n_jobs: Threads = None
     calibration: Method | None = "isotonic"
 
-    index_: NeighborIndex = attribute()
+    index_: RowIndex = attribute()
     row_labels_: LabelRows = attribute()
     _row_ids: Int64 = attribute()
     _next_id: int = attribute()
@@ -136,7 +136,7 @@ class NeighborRanker(Estimator):
 
     def _store(self, features: Csr, labels: Csr, weight: Float32 | None, rows: Int32 | None) -> Voted | None:
         """All rows; with answers to some of them, as :meth:`_fit`."""
-        index = NeighborIndex.build(features, None if weight is None else weight > 0)
+        index = index_rows(features, None if weight is None else weight > 0)
         self.index_, self.row_labels_ = index, LabelRows.build(labels, weight)
         self.n_rows_, self.n_features_ = features.shape
         self.label_counts_ = np.bincount(labels.indices, minlength=labels.shape[1]).astype(np.int64)
@@ -377,7 +377,7 @@ class NeighborRanker(Estimator):
     def _restore(self, state: store.State) -> None:
         super()._restore(state)
 
-        self.index_ = NeighborIndex.from_state(state, self.n_features_, self.n_rows_)
+        self.index_ = index_from_state(state, self.n_features_, self.n_rows_)
         self.row_labels_ = LabelRows.from_state(state, self.n_rows_, self.n_labels_)
         self._row_ids, self._next_id = np.arange(self.n_rows_), self.n_rows_
         if "row_ids" in state.arrays:
