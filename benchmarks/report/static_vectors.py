@@ -8,13 +8,13 @@ from benchmarks.common.markdown import Record
 __all__ = ["STATIC_VECTORS", "static_vectors_table"]
 
 STATIC_VECTORS = (
-    "By `python -m benchmarks.linear.static_vectors`, on one thread: all-MiniLM-L6-v2, an encoder of English, "
-    "distilled by model2vec. TF-IDF and static vectors are `NeighborRanker`s (30 neighbours) on either; the means "
-    "of probabilities give either of \"both\" a half, and neighbours beside a tree a tenth in all. PEFA (arXiv "
-    "2312.02429) adds, in its variant XL, the mean cosine of the 32 nearest rows to the cosine to a label's name, "
-    "which has the share that is named; in XS a label's vector is that mean of its name's and its rows'. The "
-    "rerankers have the vectors as columns: how near a label's name is to the text. CPU time of static vectors' "
-    "neighbours is without that of encoding."
+    "By `python -m benchmarks.linear.static_vectors`, on one thread: the vectors of all-MiniLM-L6-v2, an encoder "
+    "of English, for single tokens, made into a table by model2vec's recipe. TF-IDF and static vectors are "
+    "`NeighborRanker`s (30 neighbours) on either; the means of probabilities give either of \"both\" a half, and "
+    "neighbours beside a tree a tenth in all. PEFA (arXiv 2312.02429) adds, in its variant XL, the mean cosine of "
+    "the 32 nearest rows to the cosine to a label's name, which has the share that is named; in XS a label's "
+    "vector is such a mean of its name's and its rows'. The preset `best` has two more columns: how near a "
+    "label's name is to the text. CPU time of static vectors' neighbours is without that of encoding."
 )
 
 
