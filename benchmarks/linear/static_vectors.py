@@ -184,7 +184,8 @@ def rerankers(case: Case, folder: str) -> list[dict[str, Any]]:
         with measure.Clock() as ranking:
             top = model.rank(case.asked, 10)
         assert model.vocabulary_ is not None
-        ids = np.array([*(case.names.index(name) for name in model.vocabulary_), -1], np.int32)
+        place = data.Vocabulary(case.names)  # which may spell a name in another way (NFC)
+        ids = np.array([*(place.id(name) for name in model.vocabulary_), -1], np.int32)
         with measure.Clock() as alone:
             for text in case.asked[:100]:
                 model.rank([text], 10)
