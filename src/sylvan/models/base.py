@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
@@ -412,8 +413,7 @@ class Estimator(Fitted):
 
     def rank_options(self) -> list[str]:
         """The names of what :meth:`rank` takes beside rows and ``k``."""
-        parameters = inspect.signature(self.rank).parameters.values()
-        return [parameter.name for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY]
+        return list(_named_parameters(type(self).rank))
 
     def _untailed(self) -> dict[str, Any]:
         """What makes ``rank`` leave the scores as they are, whatever the model's own ``tail``."""
@@ -740,3 +740,10 @@ class Estimator(Fitted):
     def _named(self, top: TopK) -> TopK:
         """An answer with names, where labels have names."""
         return top if self.vocabulary_ is None else NamedTopK(top.labels, top.scores, self.vocabulary_)
+
+
+@functools.cache
+def _named_parameters(function: Callable[..., Any]) -> tuple[str, ...]:
+    """The parameters that a function takes by name alone; reading them takes longer than many a ranking of one row."""
+    parameters = inspect.signature(function).parameters.values()
+    return tuple(parameter.name for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY)

@@ -107,11 +107,12 @@ class Calibrator:
         """The same answers with probabilities instead of scores, strictly decreasing within a row."""
         # Shape: top (n, k)
         result = np.full(top.scores.shape, LEAST, np.float64)
+        known = np.where(top.labels >= 0, top.scores, 0).astype(np.float64)
         for group, (first, last) in enumerate(itertools.pairwise([*self.places.tolist(), top.k])):
             if first >= top.k:
                 break
             knots = slice(int(self.offsets[group]), int(self.offsets[group + 1]))
-            scores = np.where(top.labels[:, first:last] >= 0, top.scores[:, first:last], 0).astype(np.float64)
+            scores = known[:, first:last]
             if self.method == "isotonic":
                 result[:, first:last] = np.interp(scores, self.inputs[knots], self.outputs[knots])
             else:
