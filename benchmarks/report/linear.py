@@ -72,6 +72,11 @@ RERANKERS = (
     "and the order, without the import of libraries. As a control, what labels are called is shuffled. The sentence "
     "encoder is all-MiniLM-L6-v2, on one thread of a processor: most of the time of its rows is its own."
 )
+PRESETS = (
+    "By `python -m benchmarks.linear.presets`, on one thread, from raw texts to a trained model, vectorisers included. "
+    "The labels of eurlex57k and of yso-titles-fi are codes, whose names each preset is given, in Finnish for the "
+    "latter. One text is a call with one text, its processor's time, which is longer on a busy machine, as this was."
+)
 TUNED = (
     "By `python -m benchmarks.linear.tuned`, from raw texts: `sylvan.tune` with so many seconds for everything, the "
     "final training included, beside the default model and fastText's autotune with the same seconds, threads and "
@@ -322,6 +327,16 @@ def ensembles_table(record: Record) -> list[str]:
     return markdown.table("| | weights | P@1/3/5 | training, CPU-s | ranking, CPU-ms a row | model, MB |", rows)
 
 
+def presets_table(record: Record) -> list[str]:
+    """What ``presets.py`` measured."""
+    rows = [
+        [run["preset"], markdown.at(run, "P"), f"{run['train_cpu_s']:.1f}", f"{run['rank_cpu_ms']:.3f}",
+         f"{run['one_text_cpu_ms']:.2f}", f"{run['model_mb']:.1f}"]
+        for run in record["runs"]
+    ]  # fmt: skip
+    return markdown.table("| preset | P@1/3/5 | train, CPU-s | rank, CPU-ms a text | one text, CPU-ms | MB |", rows)
+
+
 def rerankers_table(record: Record) -> list[str]:
     """What ``rerankers.py`` measured."""
     rows = []
@@ -429,6 +444,7 @@ BY_SET = {  # the sections with tables for each set: title, words, tables
     "neighbors": ("Neighbours and rare labels", NEIGHBORS, neighbors_tables),
     "static-vectors": ("Static vectors", STATIC_VECTORS, static_vectors_table),
     "ensembles": ("Ensembles", ENSEMBLES, ensembles_table),
+    "presets": ("Presets of texts", PRESETS, presets_table),
     "rerankers": ("Rerankers", RERANKERS, rerankers_table),
     "tuned": ("Tuning to a budget", TUNED, tuned_table),
     "calibration": ("Probabilities and stopping rules", CALIBRATION, calibration_tables),

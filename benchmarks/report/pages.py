@@ -41,10 +41,10 @@ TOPICS = (
     Topic(
         "beyond",
         "Smaller, better and calibrated models",
-        "Labels' names as rows, compression, neighbours, static vectors, ensembles, rerankers, tuning to a budget, and "
+        "Labels' names as rows, compression, neighbours, static vectors, ensembles, presets, rerankers, tuning and "
         "probabilities.",
-        ("Names of labels as rows", "Smaller models", "Neighbours and rare labels", "Static vectors",
-         "Ensembles", "Rerankers", "Tuning to a budget", "Probabilities and stopping rules"),
+        ("Names of labels as rows", "Smaller models", "Neighbours and rare labels", "Static vectors", "Ensembles",
+         "Presets of texts", "Rerankers", "Tuning to a budget", "Probabilities and stopping rules"),
     ),
     Topic(
         "updates",

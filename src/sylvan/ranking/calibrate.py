@@ -111,8 +111,7 @@ class Calibrator:
         for group, (first, last) in enumerate(itertools.pairwise([*self.places.tolist(), top.k])):
             if first >= top.k:
                 break
-            knots = slice(int(self.offsets[group]), int(self.offsets[group + 1]))
-            scores = known[:, first:last]
+            knots, scores = slice(int(self.offsets[group]), int(self.offsets[group + 1])), known[:, first:last]
             if self.method == "isotonic":
                 result[:, first:last] = np.interp(scores, self.inputs[knots], self.outputs[knots])
             else:
