@@ -58,4 +58,4 @@ def _fill(figure: Any, records: list[Record]) -> None:
         axis.grid(alpha=0.25)
         axis.spines[["top", "right"]].set_visible(False)
         if record is records[0]:
-            axis.legend(fontsize=9, frameon=False, loc="lower right")
+            axis.legend(fontsize=9, frameon=False, loc="upper left")

