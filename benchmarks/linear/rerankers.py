@@ -17,6 +17,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -115,7 +116,8 @@ def one(job: Record) -> Record:
     for scorer, objective in ORDERS:
         try:
             with measure.Clock() as clock:
-                model.scorer_, model.calibrator_ = taught["again"](scorer, objective)
+                trees, model.calibrator_ = taught["again"](scorer, objective)
+                model._order = replace(model._order, scorer=trees)
         except ImportError as error:
             process.say(f"{scorer} is missing: {error}")
             continue
