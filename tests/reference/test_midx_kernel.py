@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from kit.bits import same_bits
 from kit.errors import raises
 
 from sylvan import kernels
@@ -48,6 +49,15 @@ def test_arrays_that_do_not_fit_are_refused(name: str, change: Callable[[np.ndar
     call[name] = np.ascontiguousarray(change(call[name]))
     with pytest.raises((ValueError, TypeError)):
         kernels.midx_draw(**call)
+
+
+def test_classes_of_either_width_are_drawn_alike() -> None:
+    call, wide = arrays(weighted=True), arrays(weighted=True)
+    wide["order"] = wide["order"].astype(np.int64)
+    kernels.midx_draw(**call)
+    kernels.midx_draw(**wide)
+    same_bits((call["ids"], call["log_q"]), (wide["ids"], wide["log_q"]))
+    assert call["ids"].min() >= 0
 
 
 def test_offsets_that_are_none_are_refused() -> None:
