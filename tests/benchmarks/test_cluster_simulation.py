@@ -181,7 +181,7 @@ def test_a_recorded_training_has_sylvans_own_jobs_and_bits(folder: Path) -> None
     names = [step.name.rpartition(".")[2] for step in recorder.steps if step.kind == "one"]
     assert names[:3] == ["embeddings", "tree", "positives"] and "beam" in names
     for step in lists:
-        assert step.shared_bytes > X.data.nbytes
+        assert step.shared_bytes > 0  # rows were sent with an earlier list
         for job in step.jobs:
             assert job.cost > 0 and job.seconds > 0 and job.peak_bytes > 0 and job.bytes_in > 0 and job.bytes_out > 0
     pairs = recorder.pairs["tree0.layer0"]
