@@ -1,7 +1,7 @@
 """Which tests are slow: those listed in slow_tests.txt, by file and function, without the values of parameters.
 
 ``pytest -m "not slow"`` leaves them out, for daily work. The list is measured: ``tools/list_slow_tests.py`` makes it
-from the times of a whole run, so that what remains takes two minutes and has a test of every file.
+from the times of a whole run, so that what remains takes a minute and a half and has a test of every file.
 """
 
 from __future__ import annotations
