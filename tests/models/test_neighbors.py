@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from kit.errors import raises
 
 import sylvan
 from sylvan import NeighborRanker, TextModel, data, metrics
+from sylvan.arrays.validate import Csr
 from sylvan.errors import DataError, ModelError, NotFittedError, ParameterError
 from sylvan.matching import neighbors as matching
 from sylvan.matching.neighbors import NeighborIndex, VectorIndex
@@ -146,3 +148,14 @@ def test_folders_from_before_calibration_are_read() -> None:
     state = NeighborRanker(calibration=None).fit(X, Y).to_state()
     del state.params["calibration"]
     assert NeighborRanker.from_state(state).calibration is None
+
+
+def test_no_row_is_near_where_none_may_be() -> None:
+    """Of vectors as of sparse rows."""
+    rows = Csr.of(sp.csr_matrix(np.random.default_rng(0).normal(size=(5, 4)).astype(np.float32)))
+    for index in (VectorIndex.build(rows), NeighborIndex.build(rows)):
+        for only in (np.zeros(5, bool), np.arange(5) == 3):
+            labels, similarities = index.nearest(rows, 9, only=only)
+            assert labels.shape == similarities.shape == (5, 9)
+            assert (labels == -1).sum() == 45 - ((labels == 3) & (similarities > 0)).sum()
+            assert np.isinf(similarities[labels < 0]).all() and set(labels.ravel()) <= {-1, *np.flatnonzero(only)}

@@ -194,11 +194,7 @@ class ModelBackend(AnnifLearningBackend):
             self._refuse(f"model {str(folder)!r} not found", annif.exception.NotInitializedException)
         self.debug(f"loading model from {folder}")
         with self._annif_errors():
-            model = load(folder)
-            if not isinstance(model, self.model_types):
-                names = " or ".join(each.__name__ for each in self.model_types)
-                raise ModelError(f"{str(folder)!r} must hold {names}. Got {type(model).__name__} instead.")
-            return model
+            return load(folder, expected=self.model_types)
 
     def _take(self, model: Any) -> tuple[Any, npt.NDArray[np.int32]]:
         """Answer with this model from now on, in one thread: Annif divides documents among processes of its own."""

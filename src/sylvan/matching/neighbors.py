@@ -176,7 +176,9 @@ class VectorIndex:
         chosen = None if only is None else np.flatnonzero(only).astype(np.int32)
         base = self.vectors if chosen is None else self.vectors[chosen]
         vectors, shape = queries.unit_rows().to_scipy().toarray(), (queries.shape[0], n)
-        rows, similarities = np.empty(shape, np.int32), np.empty(shape, np.float32)
+        rows, similarities = np.full(shape, -1, np.int32), np.full(shape, -np.inf, np.float32)
+        if len(base) == 0:
+            return rows, similarities
 
         def search(part: tuple[int, int]) -> None:
             kernels.nearest_vectors(vectors, base, None, *part, _INNER_PRODUCT, rows, similarities)

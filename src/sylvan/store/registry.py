@@ -89,7 +89,11 @@ def class_of(command: str) -> Any:
 def load(folder: str | os.PathLike[str], mmap: bool = True) -> Any: ...
 @overload
 def load(folder: str | os.PathLike[str], mmap: bool = True, *, expected: type[_T]) -> _T: ...
-def load(folder: str | os.PathLike[str], mmap: bool = True, *, expected: type[Any] = object) -> Any:
+@overload
+def load(folder: str | os.PathLike[str], mmap: bool = True, *, expected: tuple[type[Any], ...]) -> Any: ...
+def load(
+    folder: str | os.PathLike[str], mmap: bool = True, *, expected: type[Any] | tuple[type[Any], ...] = object
+) -> Any:
     """Load a model, vectoriser, tree or vocabulary that ``save(folder)`` wrote.
 
     Parameters
@@ -100,8 +104,9 @@ def load(folder: str | os.PathLike[str], mmap: bool = True, *, expected: type[An
         the pages. Checksums are then skipped; sizes, shapes and the structure of the model are verified
         all the same. False reads everything into memory and compares the checksums. Do not write into the
         files of a model that is mapped; saving a new model over it with Sylvan is safe.
-    expected : class, optional
-        The class that was saved, as :class:`~sylvan.TextModel`; type checkers know the result by it.
+    expected : class or tuple of classes, optional
+        The class that was saved, as :class:`~sylvan.TextModel`, by which type checkers know the result; or several, of
+        which it is one.
 
     Returns
     -------
@@ -125,7 +130,8 @@ def load(folder: str | os.PathLike[str], mmap: bool = True, *, expected: type[An
     """
     loaded = rebuild(store.load(folder, mmap=mmap))
     if not isinstance(loaded, expected):
-        raise ModelError(f"{os.fspath(folder)!r} must hold {expected.__name__}. Got {type(loaded).__name__} instead.")
+        names = " or ".join(each.__name__ for each in (expected if isinstance(expected, tuple) else (expected,)))
+        raise ModelError(f"{os.fspath(folder)!r} must hold {names}. Got {type(loaded).__name__} instead.")
     return loaded
 
 

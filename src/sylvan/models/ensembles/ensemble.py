@@ -329,7 +329,6 @@ class JointModel(Estimator):
         self.vocabulary_ = joined.vocabulary  # of the members
 
 
-
 @parameterized
 class Ensemble(JointModel):
     """Several models of any kind that rank together: over the same matrices, or over the same texts.
@@ -508,6 +507,7 @@ class Ensemble(JointModel):
         are estimated. Parameters and errors as in :meth:`fit`.
         """
         training, label_texts = self._training_rows(X, Y, sample_weight), options.pop("label_texts", "auto")
+        options.pop("checkpoint", None)
         extras = joining.named_options(self.members, label_texts, Y)
         return members_plan(self.members, training, [{**options, **each} for each in extras])
 

@@ -181,8 +181,8 @@ class Reranker(JointModel):
         sample_weight : array of shape (n,), optional
         label_texts : as :meth:`Ensemble.fit` takes them, default "auto"
             What labels are called, for the same members and for the encoder, which takes the first name of each. With
-            "auto" labels are called as in ``Y``; where most of these names are codes, LexicalMatchers are left out,
-            with a warning.
+            "auto" labels are called as in ``Y``; where most of these names are codes, LexicalMatchers are left out of
+            the members, with a warning.
         label_columns : array of shape (n_labels, c), or mapping of str to (float or list of float), optional
             Further columns that say something of each label by itself, such as its age or price; as a mapping from
             names, of 0 for those that it lacks.
