@@ -75,7 +75,7 @@ RERANKERS = (
 PRESETS = (
     "By `python -m benchmarks.linear.presets`, on one thread, from raw texts to a trained model, vectorisers included. "
     "The labels of eurlex57k and of yso-titles-fi are codes, whose names each preset is given, in Finnish for the "
-    "latter. One text is a call with one text, its processor's time, which is longer on a busy machine, as this was."
+    "latter. One text is a call with one text, its processor's time."
 )
 TUNED = (
     "By `python -m benchmarks.linear.tuned`, from raw texts: `sylvan.tune` with so many seconds for everything, the "
