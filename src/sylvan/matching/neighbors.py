@@ -173,12 +173,9 @@ class VectorIndex:
         self, queries: Csr, n: int, *, only: Bool | None = None, n_jobs: int = 1, description: str | None = None
     ) -> Nearest:
         """As :meth:`NeighborIndex.nearest`."""
-        chosen = None if only is None else np.flatnonzero(only).astype(np.int32)
-        base = self.vectors if chosen is None else self.vectors[chosen]
+        base = self.vectors if only is None else self.vectors * only[:, None]
         vectors, shape = queries.unit_rows().to_scipy().toarray(), (queries.shape[0], n)
         rows, similarities = np.full(shape, -1, np.int32), np.full(shape, -np.inf, np.float32)
-        if len(base) == 0:
-            return rows, similarities
 
         def search(part: tuple[int, int]) -> None:
             kernels.nearest_vectors(vectors, base, None, *part, _INNER_PRODUCT, rows, similarities)
@@ -186,7 +183,7 @@ class VectorIndex:
         map_parallel(search, split_ranges(shape[0], ROWS), n_jobs, description=description)
         far = ~(similarities > 0)
         similarities[far] = -np.inf
-        return np.where(far, np.int32(-1), rows if chosen is None else chosen[rows]), similarities
+        return np.where(far, np.int32(-1), rows), similarities
 
     def values_of(self, number: int, features: Int32) -> Float32:
         """As :meth:`NeighborIndex.values_of`."""

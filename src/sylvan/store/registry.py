@@ -88,12 +88,8 @@ def class_of(command: str) -> Any:
 @overload
 def load(folder: str | os.PathLike[str], mmap: bool = True) -> Any: ...
 @overload
-def load(folder: str | os.PathLike[str], mmap: bool = True, *, expected: type[_T]) -> _T: ...
-@overload
-def load(folder: str | os.PathLike[str], mmap: bool = True, *, expected: tuple[type[Any], ...]) -> Any: ...
-def load(
-    folder: str | os.PathLike[str], mmap: bool = True, *, expected: type[Any] | tuple[type[Any], ...] = object
-) -> Any:
+def load(folder: str | os.PathLike[str], mmap: bool = True, *, expected: type[_T] | tuple[type[_T], ...]) -> _T: ...
+def load(folder: str | os.PathLike[str], mmap: bool = True, *, expected: Any = object) -> Any:
     """Load a model, vectoriser, tree or vocabulary that ``save(folder)`` wrote.
 
     Parameters
@@ -142,10 +138,9 @@ def rebuild(state: store.State) -> Any:
     loader = store.loaders.get(state.kind)
     where = state.where or "the model"
     if loader is None:
-        kinds = ", ".join(sorted({*KINDS, *store.loaders}))
         raise ModelError(
             f"{where!r} holds a model of kind {state.kind!r}, which Sylvan {__version__} does not know. "
-            f"The kinds it knows: {kinds}."
+            f"The kinds it knows: {', '.join(sorted({*KINDS, *store.loaders}))}."
         )
     try:
         return loader(state)

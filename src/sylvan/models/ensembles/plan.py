@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from sylvan.models.base import Estimator
 from sylvan.models.ensembles import members as joining
 from sylvan.models.ensembles.members import TrainingRows
 from sylvan.runtime.memory import available_bytes, resident_bytes
@@ -17,14 +16,13 @@ from sylvan.runtime.plan import Phase, Plan, state_bytes, timed
 _TRIED = 2_000  # rows, of members without a plan
 
 
-def members_plan(members: Sequence[Estimator], training: TrainingRows, options: Sequence[Mapping[str, Any]]) -> Plan:
+def members_plan(members: Sequence[Any], training: TrainingRows, options: Sequence[Mapping[str, Any]]) -> Plan:
     """The members' plans one after another; a member without a plan is trained on some of the rows."""
     weight = {} if training.weight is None else {"sample_weight": training.weight}
     plans: list[Plan] = []
     for member, extra in zip(members, options, strict=True):
-        inner: Any = member
         if hasattr(getattr(member, "model", member), "plan"):
-            plans.append(inner.plan(training.rows, training.labels, **weight, **extra))
+            plans.append(member.plan(training.rows, training.labels, **weight, **extra))
         else:
             plans.append(_plan_by_some(member, training, extra))
     phases = [replace(phase, name=f"member{i} {phase.name}") for i, plan in enumerate(plans) for phase in plan.phases]
