@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
-import tarfile
 import zipfile
 from pathlib import Path
 
@@ -33,8 +33,7 @@ def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def unpacked(sdist: Path) -> Path:
-    with tarfile.open(sdist) as archive:
-        archive.extractall(sdist.parent, filter="data")
+    shutil.unpack_archive(sdist, sdist.parent)
     (inside,) = (path for path in sdist.parent.iterdir() if path.is_dir())
     return inside
 
