@@ -377,3 +377,10 @@ def test_squares_and_unit_rows_are_numpys_whatever_the_blocks(X: np.ndarray) -> 
         assert counts.tolist() == (X != 0).sum(0).tolist()
         lengths = np.sqrt(squares.sum(1, keepdims=True))
         np.testing.assert_allclose(csr.unit_rows().to_scipy().toarray(), X / np.where(lengths, lengths, 1), rtol=1e-5)
+
+
+@pytest.mark.parametrize(("shape", "hinted"), [((), False), ((3,), True), ((2, 2, 2), False)])
+def test_a_single_row_is_told_how_to_be_a_matrix(shape: tuple[int, ...], hinted: bool) -> None:
+    with raises(DataError, "X", "2D") as caught:
+        validate.features(np.zeros(shape))
+    assert ("X.reshape(1, -1)" in str(caught.value)) == hinted

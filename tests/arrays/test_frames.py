@@ -157,6 +157,11 @@ def test_which_column_has_the_texts_must_be_clear(make: Any) -> None:
     assert texts_of(make({"text": []})) == []
 
 
+def test_categories_that_are_numbers_are_no_texts() -> None:
+    frame = pandas.DataFrame({"size": pandas.Categorical([1, 2]), "text": ["a", "b"]})
+    assert texts_of(frame) == ["a", "b"]
+
+
 def test_a_dict_has_no_texts_but_keys() -> None:
     with raises(DataError, "title", "text"):
         texts_of({"title": TEXTS, "text": TEXTS})

@@ -39,3 +39,16 @@ def test_another_object_that_gives_no_array() -> None:
 
     with raises(DataError, "X", "else"):
         validate.features(Broken())
+
+
+@pytest.mark.parametrize(("number", "where"), [(2, "CUDA"), (4, "OpenCL"), (7, "Vulkan"), (8, "Metal"), (10, "ROCm"),
+                                               (14, "oneAPI"), (15, "WebGPU"), (99, "DLPack's number 99")])  # fmt: skip
+def test_an_array_on_another_device_is_a_sentence(number: int, where: str) -> None:
+    class Elsewhere:
+        def __dlpack__(self, **_: object) -> None: ...
+
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return number, 0
+
+    with raises(DataError, "X", where):
+        validate.features(Elsewhere())

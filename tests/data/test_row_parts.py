@@ -156,7 +156,7 @@ def spoilt(folder: Path, name: str, change: Any) -> None:
 @pytest.mark.parametrize(
     ("name", "change", "words"),
     [
-        ("indices", lambda a: np.where(np.arange(len(a)) == 5, np.int32(99), a), "row 1"),
+        ("indices", lambda a: np.where(np.arange(len(a)) == 5, np.int32(99), a), ("part-00001' is damaged", "row 1")),
         ("data", lambda a: np.where(np.arange(len(a)) == 5, np.float32(np.nan), a), "part-00001"),
         ("indices", lambda a: a[::-1].copy(), "part-00001"),
         ("indptr", lambda a: a[::-1].copy(), ("indptr", 0)),
@@ -285,3 +285,7 @@ def test_files_of_features_become_parts(tmp_path: Path) -> None:
     ]:  # fmt: skip
         with raises(DataError, words):
             data.write_parts([written(f"{name}.parquet", **columns)], tmp_path / name)
+
+
+def test_parts_are_keys_as_themselves(parts: RowParts) -> None:
+    assert {parts: 1}[parts] == 1 and parts != pickle.loads(pickle.dumps(parts))

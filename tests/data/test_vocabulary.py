@@ -124,3 +124,8 @@ def test_the_sample():
     assert all(train.texts) and "Hamilton, Alexander" in " ".join(test.texts)
     assert not set(train.texts[:3]) & {""}
     assert repr(vocabulary).startswith(f"Vocabulary({len(vocabulary):,} names: 'Abduction -- Fiction', ")
+
+
+def test_names_that_were_saved_before_they_had_one_form() -> None:
+    saved = Vocabulary.from_state(Vocabulary.verbatim([" sea", "Ba\u0308ume", "sea ", "whale"]).to_state())
+    assert [saved.get(name) for name in (" sea", "sea", "sea ", "Bäume", "Ba\u0308ume", "whale")] == [0, 0, 2, 1, 1, 3]

@@ -5,11 +5,13 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kit.bits import same_bits
 from kit.errors import raises
 
-from sylvan import indexing
+from sylvan import data, indexing
 from sylvan.arrays import validate
 from sylvan.errors import DataError, ParameterError
+from sylvan.indexing.embeddings import _EMBEDDED
 
 
 def unit(rows):
@@ -156,3 +158,14 @@ def test_malformed_input_is_a_sentence():
             indexing.pifa_lf(eye, [[0], [0], [0]], eye[:1], alpha)
     with raises(ParameterError, "'k'", 0):
         indexing.spectral([[0]], 0)
+
+
+def test_pifa_of_parts_is_that_of_the_matrix(monkeypatch, tmp_path):
+    rng = np.random.default_rng(0)
+    X = validate.features(sp.random_array((60, 40), density=0.2, rng=rng, dtype=np.float32))
+    Y = validate.labels(sp.random_array((60, 9), density=0.2, rng=rng, dtype=np.float32))
+    monkeypatch.setattr(indexing.embeddings, "_TASK_VALUES", 50)
+    data.save_parts(tmp_path, X, rows_per_part=25)
+    found = indexing.embeddings.pifa_rows(data.open_parts(tmp_path)[0], Y, 20, 1)
+    same_bits(found, indexing.embeddings.pifa_rows(X, Y, 20, 1))
+    same_bits(_EMBEDDED.unpack(_EMBEDDED.pack(found)), found)

@@ -20,6 +20,7 @@ from sylvan.ranking import training
 from sylvan.ranking.solution import (
     CHANGES,
     WIDENED,
+    LayerSolution,
     SolvedBlock,
     block_packing,
     column_sums,
@@ -216,3 +217,15 @@ def test_a_tree_that_lost_labels_can_be_trained_on() -> None:
     best = model.rank(X[::6], k=1).labels[:, 0].tolist()
     assert [best[label] for label in (0, 1, 3, 4, 6, 7)] == [0, 1, 3, 4, 6, 7]
     assert not {2, 5} & set(model.rank(X, k=8).labels.ravel().tolist())
+
+
+@pytest.mark.parametrize(("rows", "sound"), [([1, 2, 0, 2], True), ([1, 1, 0, 2], False), ([2, 1, 0, 2], False),
+                                             ([1, 3, 0, 2], False), ([-1, 2, 0, 2], False)])  # fmt: skip
+def test_rows_of_a_solution_rise_in_each_cluster(rows: list[int], sound: bool) -> None:
+    one, ids = np.ones((2, 1), np.float16), np.array(rows, np.int32)
+    solution = LayerSolution.of(np.arange(3), [ids[:2], ids[2:]], [one, one], np.zeros(2, np.float32))
+    if sound:
+        solution.verify(3, "here")
+    else:
+        with raises(ModelError, "here", "[0, 2]"):
+            solution.verify(3, "here")

@@ -124,3 +124,14 @@ def test_the_door_holds_the_sizes(change: dict[str, np.ndarray], sentence: str) 
     arrays = index.to_arrays() | change
     with raises(ValueError, sentence):
         kernels.Neighbors(*arrays.values())
+
+
+def test_an_index_tells_what_its_rows_hold() -> None:
+    X = matrix(np.random.default_rng(5), 40, 12, 0.2, signed=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(matching, "FREQUENT", 2)
+        index = NeighborIndex.build(validate.features(X))
+    assert len(index.rare) and len(index.frequent)
+    found = np.array([index.values_of(row, np.arange(12, dtype=np.int32)) for row in range(40)])
+    lengths = np.linalg.norm(X, axis=1, keepdims=True)
+    np.testing.assert_allclose(found, X / np.where(lengths > 0, lengths, 1), rtol=1e-6)

@@ -183,12 +183,13 @@ def on_one_line(number: int, text: str, replace: bool, format_: str, tab: bool =
     return text.replace("\t", " ") if tab else text
 
 
-def encoded(number: int, line: str) -> bytes:
-    """A line as UTF-8."""
+def encoded(number: int | None, line: str) -> bytes:
+    """The line of a row, or the header's, as UTF-8."""
     try:
         return line.encode("utf-8")
     except UnicodeEncodeError as error:
-        raise DataError(f"Row {number} holds half a character ({error.reason}).") from error
+        place = "The header" if number is None else f"Row {number}"
+        raise DataError(f"{place} holds half a character ({error.reason}).") from error
 
 
 def unexpected(place: str, rule: str, got: str) -> DataError:

@@ -232,3 +232,11 @@ def test_stdin(monkeypatch, tmp_path):
     data.save_npz(tmp_path / "X.npz", np.eye(2))
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO((tmp_path / "X.npz").read_bytes())))
     assert data.load_npz("-").toarray().tolist() == [[1, 0], [0, 1]]
+
+
+def test_a_directory_that_promises_more_than_the_file(tmp_path):
+    with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
+        archive.writestr("data.npy", b"")
+        archive.infolist()[0].compress_size = archive.infolist()[0].file_size = 2**30
+    with raises(DataError, "'data'", 2**30, "more than the file can hold"):
+        data.load_npz(tmp_path / "a.npz")

@@ -73,3 +73,9 @@ def test_nulls_and_vectors_of_another_length_are_refused() -> None:
     ):
         with raises(DataError, sentence):
             features_of_table("x", pa.table({"v": pa.array(rows, pa.list_(pa.float32()))}), ("v",), 2)
+
+
+@pytest.mark.parametrize("kind", [pa.list_(pa.float32()), pa.large_list(pa.float32()), pa.list_(pa.float32(), 2)])
+def test_every_kind_of_list_is_read(kind: Any) -> None:
+    table = pa.table({"v": pa.array([[1.0, 2.0], [3.0, 4.0]], kind)})
+    assert features_of_table("x", table, ("v",), 2).tolist() == [[1, 2], [3, 4]]

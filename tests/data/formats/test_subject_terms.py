@@ -11,7 +11,8 @@ from kit.errors import raises
 
 from sylvan import data
 from sylvan.data import LabelTerms, SubjectVocabulary
-from sylvan.errors import DataError
+from sylvan.data.formats.subjects import by_uris
+from sylvan.errors import DataError, DataWarning
 
 SKOS = """
 @prefix skos: <http://www.w3.org/2004/02/skos/core#> .
@@ -112,3 +113,12 @@ def test_the_first_line_at_fault_is_named(tmp_path: Path, line: str, why: object
     path.write_text('{"uri": "<u:0>", "label": "zero"}\n' + line + "\n")
     with raises(DataError, why):
         data.read_subjects(path)
+
+
+def test_labels_of_rows_become_their_uris() -> None:
+    vocabulary = SubjectVocabulary({"urn:x:1": {"en": "whaling"}, "urn:x:2": {"en": "hunting"}})
+    rows = [("a", ["whaling", "urn:x:2"], None), ("b", ["urn:x:1", "whaling"], [0.5, 2]), ("c", ["urn:9", "sea"], None)]
+    with pytest.warns(DataWarning) as caught:
+        found = list(by_uris(rows, vocabulary, "a.csv"))
+    assert found == [("a", ["urn:x:1", "urn:x:2"], None), ("b", ["urn:x:1"], [2.5]), ("c", ["urn:9"], None)]
+    assert all(name in str(warned.message) for name, warned in zip(("'sea'", "'urn:9'"), caught, strict=True))

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import sys
+from functools import partial
 
 import pytest
 from hypothesis import given, settings
@@ -233,6 +234,7 @@ FAULTS = [
     (data.load_filter_labels, b"1 -2\n", {}, "line 1: a line must be a row and a label, both ints from 0"),
     (data.load_filter_labels, b"1 2\n", {"shape": (1, 9)}, "line 1: a row must be in [0, 0]. Got 1 instead"),
     (data.load_filter_labels, b"0 9\n", {"shape": (1, 9)}, "line 1: a label must be in [0, 8]. Got 9 instead"),
+    (data.load_filter_labels, b"3 1\n", {"shape": (3, 9)}, "line 1: a row must be in [0, 2]. Got 3 instead"),
     (data.read_subjects, b"<u:1>\ta\nb\n", {}, "line 2: a line must be a URI, a tab and a label. Got 'b' instead"),
     (data.read_subjects, b"<u:1>\ta\nu:1\tb\n", {}, "line 2: the URI 'u:1' stands there twice"),
     (data.read_subjects, b"\n", {}, "the file holds no subjects"),
@@ -267,6 +269,7 @@ UNWRITABLE = [
     (data.write_table, ["a"], [["x"]], [[2.0]], "Row 0 weighs its labels, and a table holds no weights"),
     (data.write_table, ["a", "b"], [["x"]], None, "texts, labels and weights must be of one length"),
     (data.write_table, ["\ud800"], [["x"]], None, "Row 0 holds half a character"),
+    (partial(data.write_table, text_column="\ud800"), ["a"], [["x"]], None, "The header holds half a character"),
     (data.write_fasttext, ["a"], [["x y"]], None, "Row 0: a label of fastText's must not be empty or hold blanks"),
     (data.write_fasttext, ["a\nb"], [["x"]], None, "The text of row 0 holds a line break"),
     (data.write_fasttext, ["a __label__b"], [["x"]], None, "holds a word that begins with '__label__'"),
@@ -446,3 +449,9 @@ def test_filter_labels_round_trip(tmp_path):
     assert (tmp_path / "b").read_text() == "0 3\n2 0\n2 1\n"
     (tmp_path / "a").write_text("")
     assert data.load_filter_labels(tmp_path / "a", (3, 4)).nnz == 0
+
+
+def test_weights_of_hundreds_of_labels(tmp_path):
+    rows = ["a"], [list(map(str, range(300)))], [[0.5] * 300]
+    data.write_jsonl(tmp_path / "a.jsonl", *rows)
+    assert data.read_jsonl(tmp_path / "a.jsonl") == rows

@@ -197,6 +197,9 @@ FAULTS = {
     "1 2 9999999999\n0 1:1\n": (
         "line 1: the header's numbers of features and labels must be at most 2147483647. Got '1 2 9999999999' instead."
     ),
+    "1 2147483648 2\n0 1:1\n": (
+        "line 1: the header's numbers of features and labels must be at most 2147483647. Got '1 2147483648 2' instead."
+    ),
     "1 2\n0 1:1\n": (
         "line 1: must be a header of three ints (rows, features, labels) or an instance with features as id:value. "
         "Got '1 2' instead."

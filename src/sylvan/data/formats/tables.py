@@ -317,7 +317,7 @@ def write_table(
         while block := list(islice(rows, _BLOCK)):
             names = [name for name in columns.take([other for _, other in block]) if name not in headings]
             if not begun:
-                stream.write(encoded(-1, cell_line((*headings, *names), mark, guards)))
+                stream.write(encoded(None, cell_line((*headings, *names), mark, guards)))
             begun = True
             for (number, text, row), other in block:
                 cells = [text] if labels is None else [text, _label_cell(number, row, label_separator)]
@@ -325,7 +325,7 @@ def write_table(
                 stream.write(encoded(number, cell_line(cells, mark, guards)))
                 bar.update(1)
         if not begun:
-            stream.write(encoded(-1, cell_line(headings, mark, guards)))
+            stream.write(encoded(None, cell_line(headings, mark, guards)))
 
 
 def _checked(path: PathLike, layout: Layout) -> Layout:
