@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ import sylvan
 from sylvan import TextModel, XRLinear, serve
 from sylvan.errors import ParameterError
 from sylvan.serve import ServedFolder, Settings
+from sylvan.serve.routes import models
 from sylvan.serve.settings import ApiKey, Keyring, checked, named_folders, read_settings
 
 ADMIN, USER = "an admin key, long enough", "a user's key, long enough"
@@ -145,3 +147,31 @@ def test_what_can_not_be_served_is_said_at_the_start(tmp_path: Path) -> None:
         return str(said)
 
     assert "TfidfVectorizer, which ranks nothing to serve" in asyncio.run(asyncio.wait_for(message(), PATIENCE))
+
+
+@pytest.mark.parametrize("body", [
+    {"texts": ["whales"], "labels": [["Whaling", "Sea"]]}, {"forget": [3, 1]}, {"merge": {"Sea": ["Seas", "Ocean"]}},
+])  # fmt: skip
+def test_an_update_is_a_command(body: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text_model().save(tmp_path / "books")
+    seen: list[str] = []
+
+    async def run(words: list[str]) -> tuple[int, str]:
+        seen.extend(words)
+        for word in words:
+            if word.endswith(("rows.jsonl", "ids.txt")):
+                seen.append(Path(word).read_text())
+        return 0, "It learned."
+
+    monkeypatch.setattr(models, "_run", run)
+    with running(serve.app({"books": str(tmp_path / "books")}, keys=KEYS)) as asking:
+        headers = {"Authorization": f"Bearer {ADMIN}"}
+        answer = asking("POST", "/v1/models/books/update", body, headers=headers)
+    assert answer.status == 200 and answer.json()["message"] == "It learned."
+    assert ("--forget" in seen, "--merge=Seas,Ocean=Sea" in seen) == ("forget" in body, "merge" in body)
+    assert any(word.endswith("rows.jsonl") for word in seen) == ("texts" in body)
+    if "texts" in body:
+        (row,) = map(json.loads, seen[-1].splitlines())
+        assert row["text"] == "whales" and row["labels"] == ["Whaling", "Sea"]
+    elif "forget" in body:
+        assert seen[-1] == "3\n1\n"

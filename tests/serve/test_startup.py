@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import uvicorn
 from serve.asgi import ask
 from serve.models import text_model
+from uvicorn.server import ServerState
 from waiting import PATIENCE
 
 from sylvan import serve
+from sylvan.serve import server as module
 from sylvan.serve.application import App
 from sylvan.serve.versions import open_version
 
@@ -112,3 +118,85 @@ def test_a_damaged_model_fails_the_startup_of_who_waits(wait: bool, books: Path)
 
     with suppress(asyncio.CancelledError):
         asyncio.run(scenario())
+
+
+# ---------------------------------------- Sylvan's own server, in this process
+
+
+@pytest.fixture
+def config(books: Path) -> uvicorn.Config:
+    made = uvicorn.Config(
+        serve.app({"books": books}), interface="asgi3", lifespan="off", ws="none", proxy_headers=False
+    )
+    made.load()
+    return made
+
+
+def test_one_signal_drains_and_a_second_one_ends(config: uvicorn.Config) -> None:
+    server = module._Server(config)
+    assert not server.has_nothing
+    for forced in (False, True):
+        server.handle_exit(signal.SIGTERM, None)
+        assert config.loaded_app.service.draining and server.should_exit == server.force_exit == forced
+
+
+class Transport(asyncio.Transport):
+    """Notes what is written."""
+
+    def __init__(self) -> None:
+        super().__init__({"peername": ("127.0.0.1", 1), "sockname": ("127.0.0.1", 2)})
+        self.written, self.closed = b"", False
+
+    def write(self, data: Any) -> None:
+        self.written += data
+
+    def close(self) -> None:
+        self.closed = True
+
+    def is_closing(self) -> bool:
+        return self.closed
+
+
+@pytest.mark.parametrize("closing", [False, True])
+@pytest.mark.parametrize(("size", "refused"), [(0, False), (1, True)])
+def test_headers_that_are_too_long_are_refused_once(
+    size: int, refused: bool, closing: bool, config: uvicorn.Config
+) -> None:
+    async def scenario() -> None:
+        transport, protocol = Transport(), module.CarefulProtocol(config, ServerState(), {})
+        protocol.connection_made(transport)
+        head = b"GET / HTTP/1.1\r\nx: "
+        transport.closed = closing
+        protocol.data_received(head + b"a" * (module._HEADER_BYTES - len(head) + size))
+        assert transport.written.startswith(b"HTTP/1.1 431") == (refused and not closing)
+        assert transport.closed == (refused or closing)
+        protocol.connection_lost(None)
+
+    asyncio.run(scenario())
+
+
+def test_workers_that_die_young_are_replaced_later_and_later(
+    config: uvicorn.Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(signal, "signal", lambda *_: None)  # which stay pytest's
+    now, workers = [100.0], module._Workers(config, [])
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(module, "mark_process_dead", lambda pid: None)
+
+    def dead() -> module._Process:
+        process = module._Process(config, [])
+        process.process = SimpleNamespace(is_alive=lambda: False, join=lambda: None, pid=1, exitcode=1)
+        return process
+
+    monkeypatch.setattr(workers, "_started", dead)
+    workers.processes, waits = [dead()], []
+    for seconds in (1, 1, 2, 20):
+        now[0] += seconds
+        workers.keep_subprocess_alive()
+        waits.append(workers._wait)
+    assert waits == [0.5, 1.5, 3.5, 0]
+    now[0] += 1
+    workers.should_exit.set()
+    before = workers.processes[0]
+    workers.keep_subprocess_alive()
+    assert workers.processes[0] is before

@@ -105,7 +105,7 @@ def test_no_classes_at_all() -> None:
 
 
 def test_what_a_damaged_folder_says_of_the_tree() -> None:
-    for name, wrong in (("trained_tree", "oak"), ("trained_branching", 1)):
+    for name, wrong in (("trained_tree", "oak"), ("trained_branching", 1), ("n_shown", 2**62 + 1), ("n_shown", -1)):
         state = make().fit(X, y).to_state()
         state.meta[name] = wrong
         with raises(ModelError, name):

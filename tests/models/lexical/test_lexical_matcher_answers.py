@@ -13,7 +13,7 @@ from kit.errors import raises
 import sylvan
 from sylvan import Ensemble, LexicalMatcher, TextModel, TopK, XRLinear
 from sylvan.data import LabelTerms, SubjectVocabulary
-from sylvan.errors import DataError, ParameterError, UnsupportedError
+from sylvan.errors import DataError, ModelError, ParameterError, UnsupportedError
 from sylvan.models.lexical.matching import FEATURES
 from sylvan.models.lexical.stored_terms import derived_names, heading_parts
 
@@ -222,3 +222,14 @@ def test_stems_are_stored(tmp_path: Path) -> None:
         again = sylvan.load(tmp_path / "m")
         assert again.rank(["he hunts a whale"], k=1).names == [["n1"]]
     assert again.get_params()["stem"] == "en"
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong"), [("labels", 5), ("labels", -1), ("kinds", 5), ("broader", 5), ("related", 5)]
+)
+def test_stored_terms_that_are_damaged(untaught: LexicalMatcher, name: str, wrong: int) -> None:
+    state = untaught.to_state()
+    key = next(key for key in state.arrays if key.endswith(f"terms.{name}"))
+    state.arrays[key] = np.full_like(state.arrays[key], wrong)
+    with raises(ModelError, f"terms.{name}"):
+        LexicalMatcher.from_state(state)

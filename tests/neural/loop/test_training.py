@@ -13,6 +13,8 @@ from kit.errors import raises
 
 from sylvan.errors import DataError, ModelError, ParameterError
 from sylvan.neural import train
+from sylvan.neural.loop.checkpoint import TrainingFolder
+from sylvan.neural.loop.engine import AsItIs
 
 
 def is_finite(job: Points) -> bool:
@@ -248,3 +250,41 @@ def test_entries_are_reported_as_they_come() -> None:
     entries: list[dict[str, Any]] = []
     history = train(Points(), epochs=2, on_entry=entries.append)
     assert entries == history.epochs
+
+
+class OneOfTwo(AsItIs):
+    """The first process or the second, beside another one that measures something else."""
+
+    def __init__(self, job: Points, process: int) -> None:
+        super().__init__(job.module)
+        self.process = process
+
+    def everyone(self, value: Any) -> list[Any]:
+        if isinstance(value, tuple) and isinstance(value[-1], dict):
+            other = (*value[:-1], {"accuracy": -1.0})
+            return [value, other] if self.process == 0 else [other, value]
+        return [value, value]
+
+
+@pytest.mark.parametrize("process", [0, 1])
+def test_what_the_first_process_measures_is_everyones(process: int) -> None:
+    job = Points(metrics=[0.25])
+    history = train(job, epochs=1, engine=OneOfTwo(job, process))
+    assert history.epochs[0]["accuracy"] == (-1 if process else 0.25)
+
+
+def test_processes_draw_by_the_seed_and_each_its_own() -> None:
+    seeds = []
+    for seed, process in ((0, 0), (7, 0), (0, 1), (7, 1), (0, 2)):
+        job = Points(metrics=[0.5])
+        train(job, epochs=1, seed=seed, engine=OneOfTwo(job, process))
+        seeds.append(torch.initial_seed())
+    assert seeds[:2] == [0, 7] and len(set(seeds)) == 5
+
+
+def test_a_folder_with_something_else_is_refused_before_a_training(tmp_path: Path) -> None:
+    (tmp_path / "checkpoint").mkdir()
+    (tmp_path / "checkpoint" / "mine.txt").write_text("")
+    with raises(ModelError, "checkpoint"):
+        TrainingFolder(tmp_path)
+    TrainingFolder(tmp_path, writes=False)
