@@ -28,7 +28,7 @@ AREAS = {
     "serve": ("src/sylvan/serve", "src/sylvan/serve/routes"),
 }
 
-_CLASSES = "models/beam_tree/test_class_training reference/test_class_training sampling/heads/test_beam_tree_ranking"
+_CLASSES = "models/beam_tree/test_class_training reference/test_class_training sampling/heads/test_beam_tree_head"
 _CONTRACT = "sampling/test_contract"
 _LOSSES = "sampling/losses"
 _MIDX = "sampling/midx"
@@ -64,26 +64,23 @@ _TESTS = {
     "matching/test_changed_scores",
     "models/irli/vectors.py": "models/irli/test_vectors reference/test_vector_search",
     "ranking/votes.py": "reference/test_neighbors models/test_neighbors",
-    "sampling/by_name.py": f"sampling/test_by_name {_LOSSES}/test_wrong_inputs",
-    "sampling/beam_tree_head.py": "sampling/heads/test_beam_tree_ranking sampling/heads/test_beam_tree_head",
-    "sampling/losses/cane.py": f"{_LOSSES}/test_cane {_LOSSES}/test_cane_theory {_LOSSES}/test_frequency_subsets "
-    f"{_LOSSES}/test_wrong_inputs",
+    "sampling/by_name.py": f"sampling/test_contract {_LOSSES}/test_wrong_inputs",
+    "sampling/beam_tree_head.py": "sampling/heads/test_beam_tree_head",
+    "sampling/losses/cane.py": f"{_LOSSES}/test_cane {_LOSSES}/test_frequency_subsets {_LOSSES}/test_wrong_inputs",
     "sampling/losses/sampled_softmax.py": f"reference/test_softmax_losses {_LOSSES}/test_sampled_softmax "
-    f"{_LOSSES}/test_head_and_tail {_LOSSES}/test_noise_losses {_LOSSES}/test_compiled_losses "
-    f"{_LOSSES}/test_every_loss {_LOSSES}/test_consistency {_LOSSES}/test_wrong_inputs {_LOSSES}/test_full_softmax",
+    f"{_LOSSES}/test_noise_losses {_LOSSES}/test_every_loss {_LOSSES}/test_bias_theorems {_LOSSES}/test_wrong_inputs "
+    f"{_LOSSES}/test_full_softmax",
     "sampling/losses/loss.py": f"{_LOSSES}/test_every_loss reference/test_softmax_losses {_LOSSES}/test_wrong_inputs "
     "field/test_labels",
     "sampling/losses/*": f"{_LOSSES}/test_logits {_LOSSES}/test_every_loss reference/test_softmax_losses "
-    f"{_LOSSES}/test_sampled_softmax {_LOSSES}/test_head_and_tail {_LOSSES}/test_noise_losses {_LOSSES}/test_cane "
-    f"{_LOSSES}/test_wrong_inputs {_LOSSES}/test_compiled_losses",
+    f"{_LOSSES}/test_sampled_softmax {_LOSSES}/test_noise_losses {_LOSSES}/test_cane "
+    f"{_LOSSES}/test_wrong_inputs",
     "sampling/midx/*": f"{_MIDX}/* reference/test_midx_kernel {_CONTRACT}",
     "sampling/rowwise_adagrad.py": "sampling/test_rowwise_adagrad",
-    "sampling/samplers/base.py": f"{_SAMPLERS}/test_counts {_CONTRACT} {_SAMPLERS}/test_subset "
-    f"{_SAMPLERS}/test_static_samplers",
-    "sampling/samplers/static.py": f"{_SAMPLERS}/test_static_samplers {_SAMPLERS}/test_in_batch "
-    f"{_SAMPLERS}/test_subset {_SAMPLERS}/test_lsh {_CONTRACT}",
-    "sampling/samplers/kernel_*": f"{_SAMPLERS}/test_sphere {_SAMPLERS}/test_rff {_CONTRACT}",
-    "sampling/tensors.py": f"sampling/test_products {_CONTRACT} {_MIDX}/test_midx field/test_torch",
+    "sampling/samplers/base.py": f"{_SAMPLERS}/test_static_samplers {_CONTRACT}",
+    "sampling/samplers/static.py": f"{_SAMPLERS}/test_static_samplers {_SAMPLERS}/test_kernel_samplers {_CONTRACT}",
+    "sampling/samplers/kernel_*": f"{_SAMPLERS}/test_kernel_samplers {_CONTRACT}",
+    "sampling/tensors.py": f"{_CONTRACT} {_MIDX}/test_midx field/test_torch",
     "metrics/figures.py": "cli/shown/test_figure",
     "metrics/*": "metrics/* field/test_evaluation",
     "store/*": "store/* hub/test_strangers_models",

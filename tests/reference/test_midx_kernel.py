@@ -1,6 +1,6 @@
 """The kernel that draws from an inverted multi-index, given arrays that don't fit or numbers that are none.
 
-Without PyTorch, so that the sanitizers reach it; ``tests/sampling/midx/test_midx_native.py`` tests what it draws.
+Without PyTorch, so that the sanitizers reach it; ``tests/sampling/midx/test_midx.py`` tests what it draws.
 """
 
 from __future__ import annotations

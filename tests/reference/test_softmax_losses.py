@@ -10,7 +10,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sampling.scripted import Given, Scripted
+from sampling.suite import Given, Scripted
 
 from reference import softmax_reference as reference
 from sylvan.sampling import HeadAndTailLoss, SampledSoftmaxLoss, Subset

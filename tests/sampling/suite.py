@@ -1,20 +1,21 @@
-"""What the contract of every sampler is tested with: a table of samplers, each made, shown its data and tried."""
+"""What tests of samplers and losses share: a table of samplers, draws that are known, and the largest new tensor."""
 
 from __future__ import annotations
 
 import copy
 import inspect
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from scipy import stats
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from sylvan import sampling
 from sylvan.sampling import ClassLoss, Draw, Sampler, Unigram, by_name
-
-__all__ = ["CASES", "Case", "Recorded", "chi_square", "loss_by_name", "noises_of", "normal"]
 
 
 def normal(*shape: int, seed: int = 0, scale: float = 1.0) -> Tensor:
@@ -185,3 +186,75 @@ def noises_of(calls: list[list[list[int]]], candidates: list[list[int]], n: int)
         for row, drawn in zip(lacking, call, strict=True):
             found[row] += [j for j in drawn if j not in candidates[row]]
     return [row[:n] for row in found]
+
+
+class LargestMade(TorchDispatchMode):
+    """Watches every operation, those of backward too; views and changes in place make nothing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.largest = 0
+        self.by = ""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        given = {storage for tensor in tensors((args, kwargs)) for storage in storages(tensor)}
+        result = func(*args, **(kwargs or {}))
+        for tensor in tensors(result):
+            for storage, size in storages(tensor).items():
+                if storage not in given and size > self.largest:
+                    self.largest, self.by = size, str(func)
+        return result
+
+
+def tensors(tree: Any) -> Iterator[Tensor]:
+    return (leaf for leaf in tree_leaves(tree) if isinstance(leaf, Tensor))
+
+
+def storages(tensor: Tensor) -> dict[int, int]:
+    """Address and bytes of what a tensor is stored in; of a sparse one its indices and values."""
+    if tensor.layout == torch.sparse_coo:
+        return {**storages(tensor._indices()), **storages(tensor._values())}
+    storage = tensor.untyped_storage()
+    return {storage.data_ptr(): storage.nbytes()} if storage.nbytes() else {}
+
+
+class Given(Sampler):
+    """Draws from one distribution for every query, or from one tilted by the query's first number."""
+
+    def __init__(self, probabilities: Tensor, tilted: bool = False) -> None:
+        super().__init__(len(probabilities))
+        self.probabilities = probabilities
+        self.tilted = tilted
+        self.adaptive = tilted  # type: ignore[misc]
+        self._refreshed = True
+        self.observed: Tensor | None = None
+
+    def observe(self, targets: Tensor) -> None:
+        self.observed = targets
+
+    def shares(self, queries: Tensor) -> Tensor:
+        """Every class's probability for every query."""
+        logs = self.probabilities.log().expand(len(queries), -1)
+        if self.tilted:
+            logs = logs + queries[:, :1] * torch.linspace(-1, 1, self.n_classes)
+        return logs.softmax(dim=1)
+
+    def _draw(self, queries: Tensor, n: int, generator: torch.Generator | None) -> Draw:
+        shares = self.shares(queries)
+        ids = torch.multinomial(shares, n, replacement=True, generator=generator)
+        return Draw(ids, shares.gather(1, ids).log())
+
+    def _log_prob(self, queries: Tensor, ids: Tensor) -> Tensor:
+        return self.shares(queries).gather(1, ids).log()
+
+
+class Scripted(Given):
+    """Returns the same draws every time."""
+
+    def __init__(self, probabilities: Tensor, ids: Tensor) -> None:
+        super().__init__(probabilities)
+        self.ids = ids
+
+    def _draw(self, queries: Tensor, n: int, generator: torch.Generator | None) -> Draw:
+        ids = self.ids if self.ids.dim() == 2 else self.ids.expand(len(queries), -1)
+        return Draw(ids, self.probabilities.log()[ids])

@@ -8,7 +8,7 @@ import warnings
 import pytest
 import torch
 from kit.errors import raises, warns
-from sampling.made import LargestMade
+from sampling.suite import LargestMade
 from torch import Tensor, nn
 
 from sylvan.errors import ParameterError

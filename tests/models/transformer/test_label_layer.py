@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from sampling.made import LargestMade
+from sampling.suite import LargestMade
 
 from sylvan import LabelTree
 from sylvan.matching import beam as matching

@@ -1,24 +1,31 @@
-"""BeamTreeHead against its equations written out, beam search against a loop, and what else a layer must do."""
+"""BeamTreeHead against its equations written out, and beam search against a loop; what else a layer must do."""
 
 from __future__ import annotations
 
+import copy
+import io
 import itertools
 import logging
 import math
+import pickle
 import warnings
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from kit.errors import raises
-from sampling.made import LargestMade
-from sampling.suite import Recorded, noises_of
+from sampling.suite import LargestMade, Recorded, noises_of
 from torch import Tensor
-from tree_reference import BATCH, DIM, batch, edge_scores, made, path, searched
+from tree_reference import BATCH, DIM, batch, edge_scores, made, path, searched, uneven_tree
 
-from sylvan.errors import DataError
+from sylvan import LabelTree
+from sylvan.errors import DataError, ParameterError
 from sylvan.indexing import balanced_tree, class_centers, class_tree
-from sylvan.sampling import BeamTreeHead, RowwiseAdagrad, Uniform, Unigram
+from sylvan.matching.class_beam import ClassWeights, rank_classes
+from sylvan.sampling import BeamTreeHead, FullSoftmaxLoss, RowwiseAdagrad, Softmax, Uniform, Unigram
 
 IGNORED = -100
 
@@ -275,3 +282,183 @@ def test_a_state_without_a_tree_is_refused() -> None:
     head = BeamTreeHead(4, balanced_tree(range(9), branching=3), n_candidates=2)
     with raises(DataError, "tree"):
         head.set_extra_state({})
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.integers(1, 60), st.integers(1, 4), st.integers(0, 10_000), st.integers(1, 12), st.integers(1, 12))
+def test_beam_search_is_the_loops(n_classes: int, depth: int, seed: int, beam: int, k: int) -> None:
+    head = made(uneven_tree(n_classes, depth, seed), seed=seed)
+    features, _ = batch(n_classes, seed)
+    classes, scores = head.topk(features, k, beam=beam)
+    every = head.log_prob(features).exp()
+    for row, x in enumerate(features):
+        wanted = searched(head, x, beam, k)
+        assert classes[row].tolist() == wanted + [-1] * (k - len(wanted))
+        total = [sum(edge_scores(head, x)[e] for e in path(head.tree, c)) for c in wanted]
+        assert scores[row, : len(wanted)].tolist() == pytest.approx(total, rel=1e-9, abs=1e-9)
+        assert scores[row, len(wanted) :].tolist() == [-math.inf] * (k - len(wanted))
+    widest = max(head.tree.layer_sizes)
+    exhaustive = head.topk(features, min(k, n_classes), beam=widest).classes
+    assert exhaustive.tolist() == every.topk(min(k, n_classes), dim=1).indices.tolist()
+
+
+def test_large_layers_are_searched_by_the_nodes_alone() -> None:
+    """Layers that are many times what the beam looks at aren't multiplied whole; the answers are the same."""
+    head = made(balanced_tree(np.random.default_rng(1).permutation(3000), branching=8), dtype=torch.float32)
+    features, _ = batch(3000, dtype=torch.float32)
+    with LargestMade() as made_by:
+        found = head.topk(features, 2, beam=3)
+    assert made_by.largest <= 4 * BATCH * 8 * 3 * 8, made_by.by
+    assert found.classes.tolist() == [searched(head, x, 3, 2) for x in features]
+
+
+def test_the_compiled_engine_finds_the_same() -> None:
+    """The linear classifier's kernel and the head, with the same weights."""
+    tree = balanced_tree(np.random.default_rng(1).permutation(700), branching=6)
+    head = made(tree, dtype=torch.float32)
+    columns = torch.cat([head.edge_weights, head.edge_biases[:, None]], dim=1).detach().numpy()
+    features, _ = batch(700, dtype=torch.float32)
+    for beam in (1, 4, 300):
+        ours = head.topk(features, 5, beam)
+        theirs = rank_classes(ClassWeights(tree, np.ascontiguousarray(columns)), features.numpy(), 5, beam)
+        assert ours.classes.tolist() == theirs.labels.tolist()
+        np.testing.assert_allclose(ours.scores.numpy(), theirs.scores, rtol=1e-5, atol=1e-5)
+
+
+def test_probabilities() -> None:
+    head = made(balanced_tree(range(23), branching=3), n_candidates=5)
+    features, _ = batch(23)
+    embeddings, biases = head.class_embeddings()
+    assert biases is not None
+    exact = head.log_prob(features.view(3, 4, DIM))
+    assert exact.shape == (3, 4, 23)
+    expected = (features @ embeddings.t() + biases).log_softmax(dim=1)
+    assert torch.allclose(exact.view(BATCH, 23), expected)
+    exact.sum().backward()
+    assert head.edge_weights.grad is not None and not head.edge_weights.grad.is_sparse
+    beam = head.log_prob(features, exact=False)
+    best = head.topk(features, 5, beam=5)
+    assert torch.allclose(beam.gather(1, best.classes), best.scores.log_softmax(dim=1))
+    assert (beam > -math.inf).sum(dim=1).tolist() == [5] * BATCH
+    assert torch.allclose(beam.exp().sum(dim=1), torch.ones(BATCH, dtype=torch.float64))
+    assert torch.allclose(head.log_prob(features, exact=False, beam=100), expected)
+    assert not beam.requires_grad
+
+
+def test_nan_is_told_by_the_loss_and_the_scores() -> None:
+    head = made(balanced_tree(range(20), 3), dtype=torch.float32)
+    features, targets = batch(20, dtype=torch.float32)
+    sound = head.topk(features, 2)
+    features[3] = math.nan
+    assert math.isnan(head(features, targets).item())
+    found = head.topk(features, 2)
+    assert bool(found.scores[3].isnan().all())
+    rest = [row for row in range(BATCH) if row != 3]
+    assert found.classes[rest].tolist() == sound.classes[rest].tolist()
+
+
+def test_no_queries() -> None:
+    head = made(balanced_tree(range(5), 2))
+    features = torch.zeros(0, DIM, dtype=torch.float64)
+    assert head(features, torch.zeros(0, dtype=torch.int64)).item() == 0.0
+    assert head.topk(features, 3).classes.shape == (0, 3)
+    assert head.log_prob(features).shape == head.log_prob(features, exact=False).shape == (0, 5)
+
+
+def test_the_state_carries_the_tree() -> None:
+    head = made(balanced_tree(np.random.default_rng(0).permutation(40), branching=4), dtype=torch.float32)
+    features, _ = batch(40, dtype=torch.float32)
+    file = io.BytesIO()
+    torch.save(head.state_dict(), file)
+    file.seek(0)
+    other = BeamTreeHead(DIM, balanced_tree(range(40), branching=4))
+    other.load_state_dict(torch.load(file, weights_only=True))
+    assert other.tree == head.tree
+    for again in (other, copy.deepcopy(head), pickle.loads(pickle.dumps(head))):
+        assert torch.equal(again.topk(features, 5).classes, head.topk(features, 5).classes)
+    with raises(DataError, "(3, 10, 40)", "(2, 8, 40)"):
+        BeamTreeHead(DIM, balanced_tree(range(40), branching=5)).load_state_dict(head.state_dict(), strict=False)
+
+
+def test_wrong_parameters_are_sentences() -> None:
+    tree = balanced_tree(range(5), 2)
+    with raises(ParameterError, "tree", "BeamTreeHead", "LabelTree", 5):
+        BeamTreeHead(DIM, 5)  # type: ignore[arg-type]
+    with raises(ParameterError, "n_candidates", "BeamTreeHead", "[1, inf)"):
+        BeamTreeHead(DIM, tree, 0)
+    with raises(ParameterError, "n_noises", -1):
+        BeamTreeHead(DIM, tree, n_noises=-1)
+    with raises(ParameterError, "noise", 5, 6):
+        BeamTreeHead(DIM, tree, noise=Uniform(6))
+    with raises(ParameterError, "noise", "BeamTreeHead", "sampler"):
+        BeamTreeHead(DIM, tree, noise="uniform")  # type: ignore[arg-type]
+    twice = LabelTree((np.array([0, 2]), np.array([0, 2, 4])), np.array([0, 1, 1, 2]), 3)
+    with raises(DataError, "tree", "BeamTreeHead"):
+        BeamTreeHead(DIM, twice)
+    head = BeamTreeHead(DIM, tree)
+    features = torch.zeros(2, DIM)
+    for call in (lambda: head.topk(features, 1, beam=0), lambda: head.log_prob(features, False, beam=0)):
+        with raises(ParameterError, "beam", "BeamTreeHead", "[1, inf)"):
+            call()
+    for k in (0, 10**12, 2.0):  # what only pads a gigabyte a query is a slip
+        with raises(ParameterError, "'k'", "BeamTreeHead", "[1, 1000000]", k):  # fmt: skip
+            head.topk(features, k)  # type: ignore[arg-type]
+    assert head.topk(features, 1000, beam=10**12).classes.shape == (2, 1000)
+    with raises(ParameterError, "exact", "BeamTreeHead", "True", "False", "no"):
+        head.log_prob(features, exact="no")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("features", "targets", "words"),
+    [
+        ([[0.0]], torch.zeros(1).long(), ("BeamTreeHead", "torch.Tensor")),
+        (torch.zeros(2, DIM).long(), torch.zeros(2).long(), ("torch.int64", "floating")),
+        (torch.zeros(2, 5), torch.zeros(2).long(), ("(..., 4)", "(2, 5)")),
+        (torch.zeros(DIM), torch.zeros(()).long(), "(4,)"),
+        (torch.zeros(2, DIM), torch.zeros(2), ("BeamTreeHead", "integer")),
+        (torch.zeros(2, DIM), torch.zeros(3).long(), ("BeamTreeHead", "(2,)", "(3,)")),
+        (torch.zeros(2, DIM), torch.tensor([0, 5]), ("[0, 5)", 5)),
+        (torch.zeros(2, DIM), torch.tensor([0, -1]), ("ignore_index", -100, -1)),
+        (torch.zeros(2, DIM, device="meta"), torch.zeros(2).long(), ("meta", "weights")),
+        (torch.zeros(2, DIM), torch.zeros(2, device="meta").long(), "cpu"),
+    ],
+)
+def test_wrong_inputs_are_sentences(features: Any, targets: Any, words: object) -> None:
+    with raises(DataError, words):
+        BeamTreeHead(DIM, balanced_tree(range(5), 2))(features, targets)
+
+
+def test_other_losses_and_samplers_take_its_class_embeddings() -> None:
+    head = made(balanced_tree(range(23), branching=3), dtype=torch.float32, noise=Softmax(23, DIM))
+    features, targets = batch(23, dtype=torch.float32)
+    embeddings, biases = head.class_embeddings()
+    full = FullSoftmaxLoss()(features, embeddings, targets, biases)
+    assert full.item() == pytest.approx(torch.nn.functional.nll_loss(head.log_prob(features), targets).item(), rel=1e-5)
+    full.backward()
+    head.noise.refresh(embeddings)
+    head(features, targets).backward()
+
+
+def test_one_class() -> None:
+    head = made(balanced_tree([0]))
+    features, _ = batch(1)
+    loss = head(features, torch.zeros(BATCH, dtype=torch.int64))
+    loss.backward()
+    assert loss.item() == 0.0 and bool((head.edge_weights.grad.to_dense() == 0).all())
+    assert head.topk(features, 2).classes.tolist() == [[0, -1]] * BATCH
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_no_nan_under_autocast_with_large_scores(dtype: torch.dtype) -> None:
+    torch.manual_seed(0)
+    linear = torch.nn.Linear(DIM, DIM)
+    counts = [1.0] * 19 + [0.0]  # a class that is never noise, though it may be a target
+    head = made(balanced_tree(range(20), 3), dtype=torch.float32, noise=Unigram(20, counts), n_noises=2, n_candidates=4)
+    with torch.autocast("cpu", dtype=dtype):
+        features = linear(100.0 * torch.randn(60, DIM))
+        value = head(100.0 * features, torch.randint(20, (60,)))
+        assert head.log_prob(features).dtype == head.topk(features, 3).scores.dtype == torch.float32
+    value.backward()
+    assert value.dtype == torch.float32 and bool(torch.isfinite(value))
+    for parameter in (*head.parameters(), linear.weight):
+        assert parameter.grad is not None and bool(torch.isfinite(parameter.grad.to_dense()).all())

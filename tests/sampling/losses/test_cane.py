@@ -1,19 +1,23 @@
-"""CANE's loss against Eqs. (2) and (3) in loops, its gradient against (7) and (8), its noises, options and errors."""
+"""CANE's loss against Eqs. (2) to (8) in loops, its noises and errors; and what the paper proves, by enumeration.
+
+Theorem 1, Eqs. (5) and (6) and Corollary 1 on problems small enough."""
 
 from __future__ import annotations
 
+import itertools
 import math
-from typing import Any
+from collections.abc import Sequence
 
 import pytest
 import torch
 from kit.errors import raises
-from sampling.suite import Recorded, noises_of
+from sampling.suite import Recorded, chi_square, noises_of
 from torch import Tensor
 
 from sylvan.errors import DataError, ParameterError
 from sylvan.sampling import CANELoss, Softmax, Uniform, Unigram
-from sylvan.sampling.samplers.base import Sampler
+from sylvan.sampling.losses.loss import positives
+from sylvan.sampling.samplers.base import Draw
 
 N, DIM, BATCH, IGNORED = 10, 4, 6, -100
 # A row of padding between, one candidate only.
@@ -75,66 +79,23 @@ def test_equals_equations_2_and_3(counts: list[float], n_noises: int, together: 
     assert loss.coverage.item() == pytest.approx(share) and 0 < share < 1
 
 
-@pytest.mark.parametrize("n_noises", [1, 4])
-def test_gradient_is_that_of_equations_7_and_8(n_noises: int) -> None:
-    """Coefficients of the score gradients, written out; a score's gradient in its row of the table is the query."""
-    queries, table, _ = batch()
-    table.requires_grad_()
-    counts = list(range(1, N + 1))
-    noise = Recorded(counts)
-    torch.manual_seed(3)
-    CANELoss(chosen, noise, n_noises=n_noises, reduction="sum")(queries, table, ONE).backward()
-    noises = noises_of(noise.drawn, [candidates_of(row) for row in range(BATCH)], n_noises)
-    q = [c / sum(counts) for c in counts]
-    e = (queries @ table.detach().t()).exp()
-    ascent = torch.zeros(N, DIM, dtype=torch.float64)
-    for row, y in enumerate(ONE.tolist()):
-        members = candidates_of(row)
-        ascent[y] += queries[row]
-        stand_ins = noises[row] if y in members else [y]
-        for j in stand_ins:
-            weighted = e[row, j] / outside(q, row, j)
-            total = e[row, members].sum() + weighted
-            for k in members:
-                ascent[k] -= e[row, k] / total / len(stand_ins) * queries[row]
-            ascent[j] -= weighted / total / len(stand_ins) * queries[row]
-    assert torch.allclose(-table.grad.to_dense(), ascent, rtol=1e-5, atol=1e-7)
-    touched = {*ONE.tolist(), *(k for row in range(BATCH) for k in candidates_of(row)), *(j for r in noises for j in r)}
-    assert set(table.grad.coalesce().indices()[0].tolist()) <= touched
-
-
-def test_noises_follow_the_sampler_restricted_to_the_others() -> None:
+def test_noises_are_independent_draws_of_the_sampler_restricted_to_the_others() -> None:
+    """By their pairs; one of 10,000 changes of the draws would be a false alarm."""
     counts = [50.0, 20, 10, 8, 5, 3, 2, 1, 0.5, 0.5]
-    sampler = Unigram(N, counts)
-    loss = CANELoss(lambda queries, table: torch.tensor([[0, 1, 4]]).expand(len(queries), -1), sampler)
+    loss = CANELoss(
+        lambda queries, table: torch.tensor([[0, 1, 4]]).expand(len(queries), -1), Unigram(N, counts), n_noises=2
+    )
     many = 40_000
     torch.manual_seed(0)
-    picked = loss._select(torch.zeros(many, DIM), torch.zeros(N, DIM), _no_positives(many))
+    targets = positives(torch.zeros(many, 1, dtype=torch.int64), IGNORED)
+    picked = loss._select(torch.zeros(many, DIM), torch.zeros(N, DIM), targets)
     assert bool(picked.is_noise.all())
     expected = torch.tensor(counts, dtype=torch.float64)
     expected[[0, 1, 4]] = 0.0
     expected /= expected.sum()
-    log_q = picked.noise_log_q[:, 0].double()
-    assert torch.allclose(log_q.exp(), expected[picked.noises[:, 0]], rtol=1e-5)
-    seen = torch.bincount(picked.noises[:, 0], minlength=N).double()
-    assert seen[[0, 1, 4]].sum() == 0
-    inside = expected > 0
-    chi_square = float(((seen - many * expected)[inside] ** 2 / (many * expected)[inside]).sum())
-    assert chi_square < 24.3  # 99.9% point at 7 - 1 degrees is 22.5; the seed is fixed
-
-
-def _no_positives(n: int) -> Any:
-    from sylvan.sampling.losses.loss import positives
-
-    return positives(torch.zeros(n, 1, dtype=torch.int64), IGNORED)
-
-
-def test_several_noises_of_a_query_are_independent() -> None:
-    loss = CANELoss(lambda queries, table: torch.tensor([[0, 1]]).expand(len(queries), -1), Uniform(4), n_noises=2)
-    torch.manual_seed(0)
-    picked = loss._select(torch.zeros(20_000, DIM), torch.zeros(4, DIM), _no_positives(20_000))
-    pairs = torch.bincount(2 * (picked.noises[:, 0] - 2) + picked.noises[:, 1] - 2, minlength=4)
-    assert bool((pairs.float() / 20_000 - 0.25).abs().max() < 0.015)
+    assert torch.allclose(picked.noise_log_q.double().exp(), expected[picked.noises], rtol=1e-5)
+    pairs = N * picked.noises[:, 0] + picked.noises[:, 1]
+    assert chi_square(pairs, torch.outer(expected, expected).flatten().log()) > 1e-4
 
 
 def test_candidates_that_are_all_classes_give_the_softmax() -> None:
@@ -168,19 +129,6 @@ def test_candidates_with_all_the_noise_or_none_of_the_classes() -> None:
         assert bool(torch.isfinite(value)) and bool(torch.isfinite(table.grad.to_dense()).all())
 
 
-def test_draws_with_repetition_serve_as_candidates() -> None:
-    queries, table, _ = batch(torch.float32)
-    sampler: Sampler = Uniform(N)
-    drawn = sampler.sample(queries, 20).ids
-    loss = CANELoss(lambda q, t: drawn, Uniform(N), reduction="none")
-    torch.manual_seed(1)
-    got = loss(queries, table, ONE)
-    width = max(len(set(row)) for row in drawn.tolist())
-    once = torch.tensor([sorted(set(row)) + [-1] * (width - len(set(row))) for row in drawn.tolist()])
-    torch.manual_seed(1)
-    assert torch.allclose(got, CANELoss(lambda q, t: once, Uniform(N), reduction="none")(queries, table, ONE))
-
-
 def test_errors_are_sentences() -> None:
     queries, table, _ = batch(torch.float32)
     with raises(ParameterError, "candidates", "CANELoss"):
@@ -201,3 +149,205 @@ def test_errors_are_sentences() -> None:
     ):
         with raises(DataError, words):
             CANELoss(lambda q, t, ids=ids: ids, Uniform(N))(queries, table, ONE)
+
+
+N_FEW = 6
+FEW_COUNTS = [8.0, 5.0, 4.0, 2.0, 2.0, 1.0]
+# p(k | x) of two queries, and their candidates.
+P = torch.tensor([[0.35, 0.25, 0.2, 0.1, 0.07, 0.03], [0.05, 0.05, 0.1, 0.2, 0.25, 0.35]], dtype=torch.float64)
+OF_TWO = torch.tensor([[0, 1, 4], [5, 2, -1]])
+
+
+class Forced(Unigram):
+    """The noise distribution of the counts, whose next draws are given."""
+
+    def force(self, ids: Sequence[Sequence[int]]) -> None:
+        self.ids = torch.tensor(ids)
+
+    def _draw(self, queries: Tensor, n: int, generator: torch.Generator | None) -> Draw:
+        repeated = self.ids.repeat(1, n)[:, :n]
+        return Draw(repeated, self._log_prob(queries, repeated))
+
+
+def noise_probabilities(candidates: Sequence[int], counts: Sequence[float]) -> dict[int, float]:
+    """q_x of each class that isn't a candidate."""
+    others = {j: counts[j] for j in range(len(counts)) if j not in candidates}
+    return {j: count / sum(others.values()) for j, count in others.items()}
+
+
+def test_noises_together_have_the_same_optimum() -> None:
+    """The extension for several noises: its expectation, over all pairs of them, is least at the log-odds too."""
+    log_odds = (P[:1] / P[:1, -1:]).log()
+
+    def expectation(scores: Tensor) -> tuple[float, Tensor]:
+        q = noise_probabilities(OF_TWO[0].tolist(), FEW_COUNTS)
+        cases = [(y, i, j, float(P[0, y]) * q[i] * q[j]) for y in range(N_FEW) for i in q for j in q]
+        y, i, j, weight = (torch.tensor(column) for column in zip(*cases, strict=True))
+        noise = Forced(N_FEW, FEW_COUNTS)
+        noise.force(torch.stack([i, j], dim=1).tolist())
+        loss = CANELoss(
+            lambda queries, table: OF_TWO[:1].expand(len(queries), -1),
+            noise, n_noises=2, together=True, reduction="none",
+        )  # fmt: skip
+        scores = scores.clone().requires_grad_()
+        value = (loss(torch.ones(len(y), 1, dtype=torch.float64), scores.t(), y) * weight).sum()
+        value.backward()
+        return float(value.detach()), scores.grad
+
+    best, gradient = expectation(log_odds)
+    assert float(gradient.abs().max()) < 1e-6
+    generator = torch.Generator().manual_seed(0)
+    for _ in range(20):
+        other = log_odds + 0.3 * torch.randn(1, N_FEW, generator=generator, dtype=torch.float64)
+        assert expectation(other)[0] > best
+
+
+def enumerated(p: Tensor, candidates: Tensor, counts: Sequence[float]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Every (query, label, noise): their numbers and probabilities."""
+    found = []
+    for x in range(len(p)):
+        q = noise_probabilities(candidates[x].tolist(), counts)
+        found += [(x, y, j, float(p[x, y]) * q_j) for y in range(p.shape[1]) for j, q_j in q.items()]
+    x, y, j, weight = zip(*found, strict=True)
+    return torch.tensor(x), torch.tensor(y), torch.tensor(j), torch.tensor(weight, dtype=torch.float64)
+
+
+def losses_of(scores: Tensor, x: Tensor, y: Tensor, j: Tensor, candidates: Tensor, counts: Sequence[float]) -> Tensor:
+    """CANELoss of each (query, label, noise); scores (queries, classes) are a table that one-hot queries read."""
+    noise = Forced(len(counts), counts)
+    noise.force(j.unsqueeze(1).tolist())
+    loss = CANELoss(lambda queries, table: candidates[x], noise, reduction="none")
+    return loss(torch.eye(len(scores), dtype=torch.float64)[x], scores.t(), y)
+
+
+@pytest.mark.parametrize("n_noises", [1, 2])
+def test_the_stochastic_gradient_is_unbiased_for_equation_5(n_noises: int) -> None:
+    torch.manual_seed(0)
+    queries, table = torch.randn(4, 3, dtype=torch.float64), torch.randn(N_FEW, 3, dtype=torch.float64)
+    table.requires_grad_()
+    rows, targets = torch.tensor([0, 1, 0, 1]), torch.tensor([1, 5, 2, 4])  # two candidates, two that aren't
+
+    # Eq. (5) for these examples: the sum over noises weighted by q_x, written out.
+    scores = queries @ table.t()
+    whole = torch.zeros((), dtype=torch.float64)
+    for i, y in enumerate(targets.tolist()):
+        members = [k for k in OF_TWO[rows[i]].tolist() if k >= 0]
+        q = noise_probabilities(members, FEW_COUNTS)
+        total = scores[i, members].exp().sum()
+        for j, q_j in q.items():
+            stand_in = j if y in members else y
+            whole = whole - q_j * (scores[i, y] - torch.log(total + scores[i, stand_in].exp() / q[stand_in]))
+    (expected,) = torch.autograd.grad(whole, table)
+
+    got = torch.zeros_like(expected)
+    for i in range(4):  # each example alone, over every tuple of noises
+        q = noise_probabilities(OF_TWO[rows[i]].tolist(), FEW_COUNTS)
+        for noises in itertools.product(q, repeat=n_noises):
+            noise = Forced(N_FEW, FEW_COUNTS)
+            noise.force([noises])
+            loss = CANELoss(lambda queries, table, i=i: OF_TWO[rows[i : i + 1]], noise, n_noises=n_noises)
+            table.grad = None
+            loss(queries[i : i + 1], table, targets[i : i + 1]).backward()
+            chance = 1.0
+            for j in noises:
+                chance *= q[j]
+            got += chance * table.grad.to_dense()
+    assert torch.allclose(got, expected, rtol=1e-5, atol=1e-7)
+
+
+def test_the_optimum_is_the_log_odds() -> None:
+    """Theorem 1, with the last class's score fixed at 0 and Eq. (4) minimised exactly over all the others."""
+    x, y, j, weight = enumerated(P, OF_TWO, FEW_COUNTS)
+    free = torch.zeros(2, N_FEW - 1, dtype=torch.float64, requires_grad=True)
+    optimizer = torch.optim.LBFGS(
+        [free], max_iter=500, tolerance_grad=1e-10, tolerance_change=0.0, line_search_fn="strong_wolfe"
+    )
+
+    def closure() -> Tensor:
+        optimizer.zero_grad()
+        scores = torch.cat([free, torch.zeros(2, 1, dtype=torch.float64)], dim=1)
+        value = (weight * losses_of(scores, x, y, j, OF_TWO, FEW_COUNTS)).sum()
+        value.backward()
+        return value
+
+    optimizer.step(closure)
+    log_odds = (P[:, :-1] / P[:, -1:]).log()
+    assert torch.allclose(free.detach(), log_odds, atol=1e-5)
+
+
+def information(p: Tensor, candidates: Sequence[int], counts: Sequence[float]) -> Tensor:
+    """M of Eq. (6) for one query, its last class the reference, which is always in the sum: (K - 1, K - 1)."""
+    n = len(p) - 1
+    # The reference counts as a candidate; among the noises are the others.
+    members = [k for k in candidates if k != n]
+    matrix = torch.zeros(n, n, dtype=torch.float64)
+    for j, q_j in noise_probabilities([*members, n], counts).items():
+        u = torch.zeros(n, dtype=torch.float64)
+        u[members] = p[members]
+        u[j] = p[j] / q_j
+        matrix += q_j * (torch.diag(u) - torch.outer(u, u) / (p[n] + p[members].sum() + u[j]))
+    return matrix
+
+
+def softmax_information(p: Tensor) -> Tensor:
+    return torch.diag(p[:-1]) - torch.outer(p[:-1], p[:-1])
+
+
+def gradients_at(
+    scores: Tensor, x: Tensor, y: Tensor, j: Tensor, candidates: Tensor, counts: Sequence[float]
+) -> Tensor:
+    """Gradient (examples, classes) of each example's loss for its own query's scores."""
+    copies = scores[x].clone().requires_grad_()
+    noise = Forced(len(counts), counts)
+    noise.force(j.unsqueeze(1).tolist())
+    loss = CANELoss(lambda queries, table: candidates[x], noise, reduction="sum")
+    loss(torch.eye(len(x), dtype=torch.float64), copies.t(), y).backward()
+    return copies.grad
+
+
+def second_moment(p: Tensor, candidates: Sequence[int], counts: Sequence[float]) -> Tensor:
+    """Of CANELoss's gradients at the optimum for one query, over labels and noises: (K - 1, K - 1).
+
+    Their mean is 0 there, so that the estimator's variance is this matrix's inverse.
+    """
+    members = torch.tensor([list(candidates)])
+    x, y, j, weight = enumerated(p[None], members, counts)
+    gradients = gradients_at((p / p[-1]).log()[None], x, y, j, members, counts)
+    mean = (weight.unsqueeze(1) * gradients).sum(dim=0)
+    assert torch.allclose(mean, torch.zeros_like(mean), atol=1e-7)
+    return ((gradients * weight.unsqueeze(1)).t() @ gradients)[:-1, :-1]
+
+
+@pytest.mark.parametrize("candidates", [[5], [0, 5], [0, 1, 5], [3, 4, 5], [0, 1, 2, 3, 5]])
+def test_the_gradients_second_moment_is_the_matrix_of_equation_6(candidates: list[int]) -> None:
+    """At the optimum, over labels and noises: that is what the estimator's variance is the inverse of."""
+    found = second_moment(P[0], candidates, FEW_COUNTS)
+    assert torch.allclose(found, information(P[0], candidates, FEW_COUNTS), atol=1e-6)
+
+
+def test_the_variance_approaches_the_softmaxs_as_candidates_cover_the_label() -> None:
+    """Corollary 1: variances fall to the maximum-likelihood estimator's as P(y in C) goes to 1.
+
+    Those of the loss by its gradients; the maximum-likelihood estimator's by the softmax's information.
+    """
+    best = torch.linalg.inv(softmax_information(P[0])).trace()
+    ratios = []
+    for size in range(N_FEW - 1):
+        candidates = [*range(size), N_FEW - 1]  # the most probable classes, and the reference
+        ratios.append(float(torch.linalg.inv(second_moment(P[0], candidates, FEW_COUNTS)).trace() / best))
+    assert all(above > below for above, below in itertools.pairwise(ratios))
+    assert ratios[0] > 1.5 and 1 < ratios[-2] < 1.02 and ratios[-1] == pytest.approx(1)  # the one noise left is sure
+    # Not the number of candidates but the label's probability of being one decides: rare classes don't help.
+    rare = torch.linalg.inv(second_moment(P[0], [3, 4, 5], FEW_COUNTS)).trace() / best
+    assert float(rare) > ratios[2]
+
+
+def test_the_information_matrices_meet_in_the_limit() -> None:
+    """The candidates unchanged, their probability going to 1: the matrices differ by what isn't covered."""
+    differences = []
+    for epsilon in (1e-1, 1e-2, 1e-3):
+        p = torch.tensor([0.6, 0.5 * epsilon, 0.5 * epsilon, 0.4 - epsilon], dtype=torch.float64)
+        difference = second_moment(p, [0, 3], [1.0] * 4) - softmax_information(p)
+        differences.append(float(difference.abs().max()))
+    assert differences[0] / 8 > differences[1] and differences[1] / 8 > differences[2]
+    assert differences[2] < 2e-3

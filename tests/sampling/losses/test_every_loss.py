@@ -5,6 +5,8 @@ What they are worth is in each one's own file and in tests/reference; what they 
 
 from __future__ import annotations
 
+import logging
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -18,14 +20,17 @@ from sylvan.sampling import (
     BlackOutLoss,
     CANELoss,
     ClassLoss,
+    FrequencySubsets,
     FullSoftmaxLoss,
     HeadAndTailLoss,
     NCELoss,
     NegativeSamplingLoss,
     OneVsEachLoss,
     SampledSoftmaxLoss,
+    Sampler,
     Uniform,
     Unigram,
+    make_sampler,
     make_tail_sampler,
 )
 
@@ -184,3 +189,56 @@ def test_wrong_parameters(kind: Any) -> None:
         with raises(ParameterError, "accidental", name):
             kind(Uniform(N), 2, accidental="drop", **own)
     assert repr(kind(Uniform(N), 2)).startswith(f"{name}(sampler=Uniform(n_classes=12), n_samples=2")
+
+
+def midx(name: str) -> Sampler:
+    torch.manual_seed(2)
+    sampler = make_sampler(name, N, DIM, counts=torch.arange(1.0, N + 1), n_codewords=4)
+    table, queries = torch.randn(N, DIM), torch.randn(40, DIM)
+    sampler.refresh(table)
+    sampler.sample(queries, 3)
+    sampler.refresh(table)
+    return sampler
+
+
+COMPILED: dict[str, Callable[[], ClassLoss]] = {
+    **{name: lambda name=name: LOSSES[name](COUNTS, 5)  # type: ignore[misc]
+       for name in ("sampled softmax, others alone", "NCE", "negative sampling", "head and tail", "full")},
+    "NCE, a learned normaliser": lambda: NCELoss(Uniform(N), 5, learn_normalizer=True),
+    "CANE": lambda: CANELoss(FrequencySubsets([1.0] * N, 5, 6, DIM), Uniform(N), n_noises=2, together=True),
+    "blackout": lambda: BlackOutLoss(midx("midx-rq"), 5),
+    "one-vs-each": lambda: OneVsEachLoss(midx("midx-pq"), 5, shared=True),
+    "midx": lambda: SampledSoftmaxLoss(midx("midx-rq"), 5),
+    "midx, learned": lambda: SampledSoftmaxLoss(midx("midx-learned-rq"), 5, shared=True),
+    "midx, joint": lambda: SampledSoftmaxLoss(midx("midx-joint-pq"), 5, correction="others"),
+    "midx, query-aware": lambda: NCELoss(midx("midx-aware-rq"), 5),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", COMPILED)
+def test_compiled_it_is_the_same(name: str, caplog: pytest.LogCaptureFixture) -> None:
+    """``torch.compile``: the same values and gradients, the draws left as they are, no warning."""
+    loss = COMPILED[name]()
+    queries, targets = numbers(7, DIM).requires_grad_(), torch.arange(7)
+    targets[2] = IGNORED
+    parameters = [queries, nn.Parameter(numbers(N, DIM, seed=1)), nn.Parameter(numbers(N, seed=3))]
+    found = []
+    torch._dynamo.reset()
+    with warnings.catch_warnings(), caplog.at_level(logging.WARNING):
+        warnings.filterwarnings("error", ".*[Gg]raph break.*")
+        for called in (loss, torch.compile(loss, backend="aot_eager")):
+            torch.manual_seed(1)
+            result = called(queries, parameters[1], targets, parameters[2])
+            gradients = torch.autograd.grad(result, parameters)
+            assert [each.is_sparse for each in gradients] == [False, name != "full", name != "full"]
+            found.append((result, *(each.to_dense() for each in gradients)))
+    for plain, compiled in zip(*found, strict=True):
+        torch.testing.assert_close(plain, compiled, atol=1e-6, rtol=1e-5)
+    assert "Graph break" not in caplog.text
+
+
+def test_one_graph_is_more_than_there_is() -> None:
+    """As the documentation says: what draws and what looks at targets can't be a part of one graph."""
+    compiled = torch.compile(COMPILED["midx"](), backend="eager", fullgraph=True)
+    with raises(Exception, "compiler.disable"):
+        compiled(torch.randn(7, DIM), nn.Parameter(torch.randn(N, DIM)), torch.arange(7))

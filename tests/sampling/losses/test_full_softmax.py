@@ -6,7 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from kit.errors import raises
-from sampling.made import LargestMade
+from sampling.suite import LargestMade
 from torch import Tensor, nn
 
 from sylvan.errors import ParameterError
@@ -84,18 +84,6 @@ def test_the_scores_of_all_classes_are_never_held() -> None:
     with LargestMade() as watch:
         F.cross_entropy(queries @ table.t(), targets).backward()
     assert watch.largest == 4 * n_classes * batch
-
-
-@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
-def test_compiles(backend: str) -> None:
-    queries, table, bias = problem(torch.float32)
-    loss = FullSoftmaxLoss(chunk_size=5)
-    found = []
-    for function in (loss, torch.compile(loss, backend=backend)):
-        value = function(queries, table, SEVERAL, bias)
-        found.append((value, *torch.autograd.grad(value, [queries, table, bias])))
-    for mine, other in zip(*found, strict=True):
-        torch.testing.assert_close(mine, other)
 
 
 def test_errors_are_sentences() -> None:

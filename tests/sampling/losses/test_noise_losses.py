@@ -20,7 +20,7 @@ from sylvan.sampling import (
     Uniform,
     Unigram,
 )
-from sylvan.sampling.samplers.base import Draw, Sampler
+from sylvan.sampling.samplers.base import Sampler
 
 N, DIM, BATCH, DRAWS = 12, 5, 6, 9
 LOSSES = [NCELoss, NegativeSamplingLoss, BlackOutLoss, OneVsEachLoss]
@@ -215,17 +215,3 @@ def test_black_out_is_smooth_where_one_draw_dominates() -> None:
     assert torch.allclose(values, torch.where(hit, 0.0, 120.0), atol=1e-4)
     values.sum().backward()
     assert bool(torch.isfinite(table.grad.to_dense()).all()) and float(table.grad.to_dense()[1]) > 0
-
-
-def test_samples_drawn_follow_the_seed() -> None:
-    class Counting(Uniform):
-        def _draw(self, queries: Tensor, n: int, generator: torch.Generator | None) -> Draw:
-            self.drawn = getattr(self, "drawn", 0) + len(queries) * n
-            return super()._draw(queries, n, generator)
-
-    sampler = Counting(N)
-    queries, table, _ = batch(dtype=torch.float32)
-    NCELoss(sampler, 4, shared=True)(queries, table, torch.arange(BATCH))
-    assert sampler.drawn == 4
-    NCELoss(sampler, 4)(queries, table, torch.arange(BATCH))
-    assert sampler.drawn == 4 + 4 * BATCH
