@@ -20,7 +20,7 @@ RELEASE = {
     "annif/test_annif_": "Annif in an environment of its own",
     "architecture/test_source_distribution.py::test_a_wheel_is_built_from_it": "a wheel built from the sources",
     "benchmarks/test_alternatives_benchmark.py::test_every_structure": BENCHMARKS,  # compiles C++
-    "benchmarks/test_revisions_benchmark.py::test_a_revision_beside_itself": BENCHMARKS,
+    "benchmarks/test_alternatives_benchmark.py::test_a_revision_beside_itself": BENCHMARKS,
     "benchmarks/test_scale_benchmark.py::test_a_size_is_measured": BENCHMARKS,
     "distributed/test_ray_": CLUSTER,
     "distributed/test_recorded_jobs.py": CLUSTER,

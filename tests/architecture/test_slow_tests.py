@@ -27,7 +27,6 @@ WHOLLY_SLOW: dict[str, str] = {
     "ranking/test_memory.py": "peaks of memory, in processes of their own",
     "ranking/test_resume.py": "trainings that are killed at every part",
     "ranking/test_tail.py": "a training with rare labels",
-    "sampling/samplers/test_static_samplers.py": "frequencies of many draws",
     "serve/test_page_access.py": "a browser",
     "serve/test_page_compare.py": "a browser",
     "serve/test_page_states.py": "a browser",

@@ -65,30 +65,6 @@ def test_the_assignment_equals_the_reference(case: dict[str, Any]) -> None:
     assert [set(labels) for labels in clusters] == overlap_reference.assigned(expected, case["home"].tolist(), *limits)
 
 
-@settings(deadline=None, max_examples=60)
-@given(cases())
-def test_every_label_has_a_place_and_no_limit_is_passed(case: dict[str, Any]) -> None:
-    sums = learned_overlap.label_sums(case["Y"], case["M"])
-    clusters = learned_overlap.assigned(sums, case["home"], case["overlap"], case["max_leaf"], case["keeps_home"])
-    places = np.bincount(np.concatenate(clusters).astype(int), minlength=sums.shape[0])
-    assert places.min() >= 1 and places.max() <= case["overlap"]
-    assert max(map(len, clusters)) <= case["max_leaf"]
-    assert all(len(labels) == len(set(labels)) for labels in clusters)
-    assert all(clusters[home] for home in case["home"])
-    if case["keeps_home"]:
-        assert all(label in clusters[home] for label, home in enumerate(case["home"].tolist()))
-
-
-def test_a_label_stands_where_its_rows_are_sent() -> None:
-    Y = sp.csr_matrix(np.array([[1, 0], [1, 0], [1, 0], [0, 1]], np.float32))
-    M = sp.csr_matrix(np.array([[1, 0, 0], [0, 1, 1], [0, 0, 1], [1, 0, 0]], np.float32))
-    sums = learned_overlap.label_sums(Y, M)
-    home = np.array([0, 0])
-    assert learned_overlap.assigned(sums, home, 2, 4) == [[0, 1], [], [0]]
-    assert learned_overlap.assigned(sums, home, 2, 4, keeps_home=False) == [[0, 1], [], [0]]
-    assert learned_overlap.assigned(sums, home, 3, 4) == [[0, 1], [0], [0]]
-
-
 def test_neighbours_in_a_cluster_stay_neighbours() -> None:
     tree = LabelTree((np.array([0, 2]), np.array([0, 3, 5])), np.array([4, 0, 2, 3, 1]), 5)
     made = learned_overlap.with_clusters(tree, [[0, 2, 4, 1, 3], [1, 3, 0]])

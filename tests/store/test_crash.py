@@ -316,15 +316,6 @@ def test_folders_that_are_not_models_are_never_replaced(tmp_path: Path) -> None:
     assert sorted(os.listdir(tmp_path)) == ["manifest.json", "notes.txt"]
 
 
-def test_a_persons_own_files_in_a_model_survive(tmp_path: Path) -> None:
-    folder = tmp_path / "m"
-    folder.mkdir()
-    store.save(folder, example(1))
-    (folder / "README.md").write_text("mine")
-    store.save(folder, example(2))
-    assert which(folder) == 2 and (folder / "README.md").read_text() == "mine"
-
-
 def test_a_damaged_model_can_be_replaced(tmp_path: Path) -> None:
     folder = tmp_path / "m"
     store.save(folder, example(1))
@@ -334,14 +325,6 @@ def test_a_damaged_model_can_be_replaced(tmp_path: Path) -> None:
         store.load(folder)
     store.save(folder, example(2))
     assert which(folder) == 2
-
-
-def test_a_mapped_model_outlives_its_replacement(tmp_path: Path) -> None:
-    folder = tmp_path / "m"
-    store.save(folder, example(1))
-    mapped = store.load(folder, mmap=True)
-    store.save(folder, example(2))
-    np.testing.assert_array_equal(mapped.arrays["a"], example(1).arrays["a"])
 
 
 def test_readers_never_see_a_mixture(tmp_path: Path) -> None:
@@ -386,11 +369,3 @@ def test_several_processes_save_the_first_model(tmp_path: Path) -> None:
         assert which(folder) in (1, 2, 3)
         assert len(os.listdir(folder)) == ENTRIES
     assert sorted(os.listdir(tmp_path)) == sorted(map(str, range(5)))
-
-
-def test_a_mapped_model_is_saved_over_itself(tmp_path: Path) -> None:
-    folder = tmp_path / "m"
-    store.save(folder, example(7))
-    for _ in range(3):
-        store.save(folder, store.load(folder, mmap=True))
-        assert which(folder) == 7

@@ -227,16 +227,6 @@ def test_a_mapped_model_opens_in_milliseconds(tmp_path: Path) -> None:
     assert type(getattr(owner, "obj", owner)).__name__.startswith(("mmap", "c_char_Array"))  # mapped pages
 
 
-def test_pickled_and_copied_arrays_leave_the_file_behind(tmp_path: Path) -> None:
-    import copy
-    import pickle
-
-    store.save(tmp_path / "m", example())
-    array = store.load(tmp_path / "m").arrays["layer0.values"]
-    for copied in (copy.deepcopy(array), pickle.loads(pickle.dumps(array))):
-        np.testing.assert_array_equal(copied, array)
-
-
 def test_the_registry_maps_kinds_to_loaders(tmp_path: Path) -> None:
     store.save(tmp_path / "m", State("test-registry", 1, meta={"n": 3}))
     with raises(ModelError, "test-registry"):

@@ -1,9 +1,10 @@
-"""JSON lines: fields, labels of every form, round trips, every fault a sentence."""
+"""JSON lines: fields, labels of every form, round trips whole and in pieces, every fault a sentence."""
 
 from __future__ import annotations
 
 import io
 import json
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -165,3 +166,32 @@ def test_records_and_stdin_and_stdout(monkeypatch, capfdbinary):
     assert written == '{"a": "ü"}\n{"b": [1, null]}\n'.encode()
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(written)))
     assert list(data.read_records("-")) == [{"a": "ü"}, {"b": [1, None]}]
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3, 100])
+def test_the_pieces_make_the_whole(tmp_path: Path, rows: int) -> None:
+    path = tmp_path / "a.jsonl.gz"
+    data.write_jsonl(path, [f"text {i}" for i in range(5)], [["a", "b"][: i % 3] for i in range(5)])
+    whole = data.read_jsonl(path)
+    pieces = list(data.stream_jsonl(path, rows=rows))
+    assert [text for piece in pieces for text in piece.texts] == whole.texts
+    assert [row for piece in pieces for row in piece.labels] == whole.labels
+    assert all(len(piece.texts) <= rows for piece in pieces)
+
+
+def test_a_fault_is_told_where_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"text": "one", "labels": ["a"]}\n{"text": "two", "labels": [3]}\n')
+    pieces = data.stream_jsonl(path, rows=1)
+    assert next(pieces).texts == ["one"]
+    with raises(DataError, "line 2"):
+        next(pieces)
+
+
+def test_an_empty_stream_and_bad_rows_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text("\n")
+    with raises(DataError, "objects"):
+        list(data.stream_jsonl(path))
+    with raises(ParameterError, "rows", 0):
+        list(data.stream_jsonl(path, rows=0))

@@ -1,10 +1,12 @@
-"""What vocabularies say of subjects beside their preferred labels: other names, definitions, relations."""
+"""What vocabularies, files and callers say of subjects and labels beside their names: texts, other names, relations."""
 
 from __future__ import annotations
 
 import csv
+import gzip
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from kit.errors import raises
@@ -12,6 +14,7 @@ from kit.errors import raises
 from sylvan import data
 from sylvan.data import LabelTerms, SubjectVocabulary
 from sylvan.data.formats.subjects import by_uris
+from sylvan.data.label_terms import label_terms
 from sylvan.errors import DataError, DataWarning
 
 SKOS = """
@@ -122,3 +125,77 @@ def test_labels_of_rows_become_their_uris() -> None:
         found = list(by_uris(rows, vocabulary, "a.csv"))
     assert found == [("a", ["urn:x:1", "urn:x:2"], None), ("b", ["urn:x:1"], [2.5]), ("c", ["urn:9"], None)]
     assert all(name in str(warned.message) for name, warned in zip(("'sea'", "'urn:9'"), caught, strict=True))
+
+
+def test_both_forms_say_the_same(tmp_path: Path) -> None:
+    lines, objects = tmp_path / "labels.tsv", tmp_path / "labels.jsonl.gz"
+    lines.write_text("<urn:1>\twhale hunting\t catching of whales \n\nurn:2\tbread\t\nurn:1\tblubber\n", "utf-8")
+    records = [
+        {"label": "urn:1", "text": ["whale hunting", "catching of whales"]}, {"label": "urn:2", "text": "bread"},
+        {"label": "urn:1", "text": "blubber"},
+    ]  # fmt: skip
+    objects.write_bytes(gzip.compress("".join(json.dumps(record) + "\n" for record in records).encode()))
+    wanted = {"urn:1": ["whale hunting", "catching of whales", "blubber"], "urn:2": ["bread"]}
+    assert data.read_label_texts(lines) == wanted == data.read_label_texts(objects)
+
+
+def test_labels_may_be_numbers(tmp_path: Path) -> None:
+    path = tmp_path / "labels.jsonl"
+    path.write_text('{"label": 7, "text": "bread"}\n')
+    assert data.read_label_texts(path) == {"7": ["bread"]}
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "fault"),
+    [
+        ("a.tsv", "Whaling\n", "line 1: a line must be a label, a tab and its text. Got 'Whaling' instead."),
+        ("a.tsv", "Whaling\twhales\n\tbread\n", "line 2: a line must be a label, a tab and its text."),
+        ("a.tsv", "Whaling\t\t\n", "line 1: a line must be a label, a tab and its text."),
+        ("a.tsv", "", "the file holds no rows."),
+        ("a.jsonl", '{"label": "a", "text": "b"}\n{"label": "a"}\n', "object 2: must have a label, and a text that is"),
+        ("a.jsonl", '{"label": true, "text": "b"}\n', "object 1: must have a label"),
+        ("a.jsonl", '{"label": "a", "text": ["b", 1]}\n', "object 1: must have a label"),
+        ("a.jsonl", "[]\n", "the file holds no rows."),
+    ],
+)
+def test_faults_are_sentences(tmp_path: Path, name: str, content: str, fault: str) -> None:
+    path = tmp_path / name
+    path.write_text(content)
+    with pytest.raises(DataError) as raised:
+        data.read_label_texts(path)
+    assert fault in str(raised.value) and str(path) in str(raised.value)
+
+
+SUBJECTS = SubjectVocabulary({"u:1": {"en": "whaling"}, "u:2": {"en": "ships"}}, {"u:1": ["u:2"]})
+
+
+def test_names_are_their_own_terms() -> None:
+    assert label_terms(None, ["a", "b"]) == label_terms("names", ["a", "b"]) == {n: LabelTerms((n,)) for n in "ab"}
+
+
+def test_of_a_list_the_first_is_preferred() -> None:
+    terms = LabelTerms(("c",), hidden=("d",))
+    found = label_terms({"1": "a", 2: ["a", "b"], "3": terms, "4": []}, ["9"])
+    assert found == {"1": LabelTerms(("a",)), "2": LabelTerms(("a",), ("b",)), "3": terms, "4": LabelTerms()}
+
+
+def test_a_vocabulary_s_labels_are_called_as_the_rows_call_them() -> None:
+    assert label_terms(SUBJECTS, ["u:2", "other"])["u:1"].broader == ("u:2",)
+    assert label_terms(SUBJECTS, [])["u:1"].preferred == ("whaling",)
+    assert label_terms(SUBJECTS, ["ships", "other"])["whaling"].broader == ("ships",)
+    assert list(label_terms(SUBJECTS, ["other"])) == ["u:1", "u:2"]
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ("other", ("SubjectVocabulary", "names")),
+        ([("a", "b")], ("label_texts", "list")),
+        ({True: "a"}, ("True", "label_texts")),
+        ({"a": 3}, (3, "'a'")),
+        ({"a": ["b", 3]}, ("LabelTerms", "label_texts")),
+    ],
+)
+def test_anything_else_is_refused(given: Any, why: object) -> None:
+    with raises(DataError, why):
+        label_terms(given, [])

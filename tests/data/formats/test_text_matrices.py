@@ -103,39 +103,6 @@ def test_scikit_learn_reads_what_is_written_and_the_other_way_round(tmp_path):
     same(got_y, y)
 
 
-@pytest.mark.parametrize("end", ["\n", "\r\n"])
-@pytest.mark.parametrize("last", [True, False])
-@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
-def test_line_ends_and_byte_order_mark(file, end, last, mark):
-    text = end.join(["2 4 3", "0,2 1:0.5 3:2", " 0:1"]) + (end if last else "")
-    x, y = data.load_xmc(file(mark + text.encode()))
-    assert dense((x, y)) == [[[0, 0.5, 0, 2], [1, 0, 0, 0]], [[1, 0, 1], [0, 0, 0]]]
-
-
-def test_unsorted_and_repeated_ids(file):
-    x, y = data.load_xmc(file("1 4 4\n3,1,3 2:1 0:2 2:0.5\n"))
-    assert dense((x, y)) == [[[2, 0, 1.5, 0]], [[0, 1, 0, 1]]]
-    assert x.has_canonical_format and x.indices.tolist() == [0, 2]
-
-
-def test_weights_of_labels(file):
-    _, y = data.load_xmc(file("3:0.5,1:2,0,3:1 0:1\n 0:1\n"), weighted_labels=True)
-    assert y.toarray().tolist() == [[1, 2, 0, 1.5], [0, 0, 0, 0]]
-
-
-def test_headerless_sizes_are_the_greatest_ids(file):
-    x, y = data.load_xmc(file("7 3:1\n 9:1\n\n\n"))
-    assert (x.shape, y.shape) == ((2, 10), (2, 8))
-    x, y = data.load_xmc(file("7 3:1\n 9:1\n"), n_features=100, n_labels=50)
-    assert (x.shape, y.shape) == ((2, 100), (2, 50))
-
-
-def test_empty_lines_inside_are_rows_and_those_at_the_end_as_the_header_says(file):
-    assert data.load_xmc(file("3 2 2\n0 0:1\n\n1 1:1\n"))[0].shape[0] == 3
-    assert data.load_xmc(file("0 0:1\n\n1 1:1\n\n"))[0].shape[0] == 3
-    assert data.load_xmc(file("3 2 2\n0 0:1\n\n\n\n\n"))[0].shape[0] == 3
-
-
 def test_header_can_be_demanded_or_denied(file):
     with raises(DataError, "line 1"):
         data.load_xmc(file("1 0:1\n"), header=True)
@@ -143,23 +110,6 @@ def test_header_can_be_demanded_or_denied(file):
         data.load_xmc(file("1 2 3\n"), header=False)
     with raises(ParameterError, "header", "True", "False", "auto", "yes"):
         data.load_xmc(file("1 2 3\n"), header="yes")
-
-
-def test_svmlight_passes_over_comments_query_ids_and_empty_lines(file):
-    text = "# made by hand\n\n0,1 qid:3 1:1 # the first 5:6\nqid:4 2:1\n2:3\n \n"
-    x, y = data.load_svmlight(file(text))
-    assert dense((x, y)) == [[[1, 0], [0, 1], [0, 3], [0, 0]], [[1, 1], [0, 0], [0, 0], [0, 0]]]
-
-
-def test_svmlight_counting_from_one(file):
-    assert data.load_svmlight(file("0 1:1 3:1\n"))[0].shape == (1, 3)
-    assert data.load_svmlight(file("0 0:1 3:1\n"))[0].shape == (1, 4)
-    assert data.load_svmlight(file("0 1:1 3:1\n"), zero_based=True)[0].shape == (1, 4)
-    with raises(DataError, "line 1", "[1, 2147483646]", "0:1"):
-        data.load_svmlight(file("0 0:1 3:1\n"), zero_based=False)
-    assert data.load_svmlight(file("0 1:1 3:1\n"), n_features=3)[0].indices.tolist() == [0, 2]
-    with raises(DataError, "line 2", "[0, 2]", 0):
-        data.load_svmlight(file("0 0:1 2:1\n0 3:1\n"), n_features=3)
 
 
 def test_a_row_of_many_unsorted_entries(file):
@@ -170,71 +120,11 @@ def test_a_row_of_many_unsorted_entries(file):
     assert x.data.tolist() == [i % 100 for i in range(200_000)]
 
 
-FAULTS = {
-    "1 2 2\n0 0:1\n0 1:1\n": "line 3: the header promises 1 row, but 2 follow.",
-    "3 2 2\n0 0:1\n0 1:1\n": "line 1: the header promises 3 rows, but 2 follow.",
-    "1 2 2\n0 2:1\n": "line 2: feature ids must be in [0, 1]. Got '2:1' instead.",
-    "1 2 2\n2 1:1\n": "line 2: label ids must be in [0, 1]. Got '2' instead.",
-    "1 2 2\n-1 1:1\n": "line 2: label ids must be ints in [0, 1], parted by commas. Got '-1' instead.",
-    "1 2 2\n0 -1:1\n": "line 2: a feature must be written as id:value. Got '-1:1' instead.",
-    "1 2 2\n0, 1:1\n": "line 2: label ids must be ints in [0, 1], parted by commas. Got '' instead.",
-    "1 2 2\nWhaling 1:1\n": "line 2: label ids must be ints in [0, 1], parted by commas. Got 'Whaling' instead.",
-    "1 2 2\n0 1\n": "line 2: a feature must be written as id:value. Got '1' instead.",
-    "1 2 2\n0 1:\n": "line 2: a feature's value must be a number. Got '1:' instead.",
-    "1 2 2\n0 1:1,5\n": "line 2: a feature's value must be a number. Got '1:1,5' instead.",
-    "1 2 2\n0 1:0x10\n": "line 2: a feature's value must be a number. Got '1:0x10' instead.",
-    "1 2 2\n0 1:nan\n": "line 2: values must be finite float32 numbers. Got '1:nan' instead.",
-    "1 2 2\n0 1:-inf\n": "line 2: values must be finite float32 numbers. Got '1:-inf' instead.",
-    "1 2 2\n0 1:1e39\n": "line 2: values must be finite float32 numbers. Got '1:1e39' instead.",
-    "1 2 2\n0 1:3e38 1:3e38\n": "line 2: the values of a repeated feature sum to no finite float32.",
-    "1 2 2\n1:1\n": (
-        "line 2: the line starts with '1:1' where its labels should stand. A line without labels starts with a "
-        "blank; labels with weights are read with weighted_labels=True (--weighted-labels)."
-    ),
-    "1 2 2\n0:1,1:2 1:1\n": (
-        "line 2: '0:1,1:2' gives labels weights, which is read with weighted_labels=True (--weighted-labels) only."
-    ),
-    "1 2 9999999999\n0 1:1\n": (
-        "line 1: the header's numbers of features and labels must be at most 2147483647. Got '1 2 9999999999' instead."
-    ),
-    "1 2147483648 2\n0 1:1\n": (
-        "line 1: the header's numbers of features and labels must be at most 2147483647. Got '1 2147483648 2' instead."
-    ),
-    "1 2\n0 1:1\n": (
-        "line 1: must be a header of three ints (rows, features, labels) or an instance with features as id:value. "
-        "Got '1 2' instead."
-    ),
-    "0 2147483647:1\n": "line 1: feature ids must be in [0, 2147483646]. Got '2147483647:1' instead.",
-    "0 99999999999999999999999:1\n": (
-        "line 1: feature ids must be in [0, 2147483646]. Got '99999999999999999999999:1' instead."
-    ),
-    "": "the file is empty.",
-    "\n\n": "the file holds no instances.",
-    "0 1:1\0\n": "line 1: a feature's value must be a number. Got '1:1\\x00' instead.",
-    " " + "x" * 1000: "line 1: a feature must be written as id:value. Got '" + "x" * 60 + "…' instead.",
-}
-
-
-@pytest.mark.parametrize("content", FAULTS)
-def test_every_fault_is_a_sentence(file, content):
-    path = file(content)
-    with pytest.raises(DataError) as caught:
-        data.load_xmc(path)
-    message = FAULTS[content]
-    assert str(caught.value) == f"{path}{', ' if message.startswith('line') else ': '}{message}"
-
-
 def test_bytes_that_are_no_text(file):
     with raises(DataError, "line 1", "0 \\xff\\xfe1"):
         data.load_xmc(file(b"0 \xff\xfe1\n"))
     with raises(DataError, "line 1"):
         data.load_svmlight(file(np.random.default_rng(0).bytes(10_000)))
-
-
-@pytest.mark.parametrize("weight", ["x", "-1", "nan", "1e39", ""])
-def test_weights_that_are_none(file, weight):
-    with raises(DataError, "line 1", 0):
-        data.load_xmc(file(f"0:{weight} 0:1\n"), weighted_labels=True)
 
 
 @pytest.mark.parametrize("load", [data.load_xmc, data.load_svmlight])

@@ -75,6 +75,33 @@ def path(tmp_path_factory):
     return tmp_path_factory.mktemp("reference") / "file.txt"
 
 
+# What chance seldom writes: faults of every kind, and all that a line may hold beside labels and features.
+BY_HAND = [
+    "1 2 2\n0 0:1\n0 1:1\n", "3 2 2\n0 0:1\n0 1:1\n", "1 2 2\n0 2:1\n", "1 2 2\n2 1:1\n", "1 2 2\n-1 1:1\n",
+    "1 2 2\n0 -1:1\n", "1 2 2\n0, 1:1\n", "1 2 2\nWhaling 1:1\n", "1 2 2\n0 1\n", "1 2 2\n0 1:\n",
+    "1 2 2\n0 1:1,5\n", "1 2 2\n0 1:0x10\n", "1 2 2\n0 1:nan\n", "1 2 2\n0 1:-inf\n", "1 2 2\n0 1:1e39\n",
+    "1 2 2\n0 1:3e38 1:3e38\n", "1 2 2\n1:1\n", "1 2 2\n0:1,1:2 1:1\n", "1 2 9999999999\n0 1:1\n",
+    "1 2147483648 2\n0 1:1\n", "1 2\n0 1:1\n",
+    "0 2147483647:1\n", "0 99999999999999999999999:1\n", "", "\n\n", "0 1:1\0\n", " " + "x" * 1000,
+    "2 4 3\r\n0,2 1:0.5 3:2\r\n 0:1", "1 4 4\n3,1,3 2:1 0:2 2:0.5\n", "3:0.5,1:2,0,3:1 0:1\n 0:1\n",
+    "7 3:1\n 9:1\n\n\n", "3 2 2\n0 0:1\n\n1 1:1\n", "0 0:1\n\n1 1:1\n\n", "3 2 2\n0 0:1\n\n\n\n\n",
+    "# made by hand\n\n0,1 qid:3 1:1 # the first 5:6\nqid:4 2:1\n2:3\n \n", "0 1:1 3:1\n", "0 0:1 3:1\n",
+    "0 0:1 2:1\n0 3:1\n", *(f"0:{weight} 0:1\n" for weight in ("x", "-1", "nan", "1e39", "")),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("content", BY_HAND, ids=repr)
+def test_by_hand(path, content):
+    path.write_bytes(content.encode())
+    for options in ({}, {"weighted_labels": True}, {"n_features": 3, "n_labels": 9}):
+        expected = reference_outcome(text_reference.load_xmc, content.encode(), **options)
+        assert repr(outcome(data.load_xmc, path, **options)) == repr(expected)
+        for zero_based in (True, False, "auto"):
+            options["zero_based"] = zero_based
+            expected = reference_outcome(text_reference.load_svmlight, content.encode(), **options)
+            assert repr(outcome(data.load_svmlight, path, **options)) == repr(expected)
+
+
 sizes = st.none() | st.integers(0, 13)
 
 
