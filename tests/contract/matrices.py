@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from kit.bits import bits, same_bits
 from kit.errors import raises
 from kit.known import Known, questions
 
+import sylvan
 from contract.suite import RankingContract
 from sylvan import metrics
 from sylvan.errors import DataError, ParameterError
@@ -94,19 +96,28 @@ class MatrixContract(RankingContract):
         assert bits(fitted.rank(FORMS[form](row), k=5)) == bits(fitted.rank(sp.csr_matrix(row), k=5))
         same_bits(fitted, self.make().fit(X, self.targets(data)))
 
-    def test_columns_of_frames_are_known_by_their_names(self, data: Known) -> None:
+    def test_columns_of_frames_are_known_by_their_names(self, data: Known, tmp_path: Path) -> None:
         pandas = pytest.importorskip("pandas")
         names = [f"f{place}" for place in range(data.X.shape[1])]
         frame = pandas.DataFrame(data.X, columns=names)
         model = self.make().fit(frame, self.targets(data))
-        assert bits(model.rank(frame, k=5)) == bits(model.rank(data.X, k=5))
-        with raises(DataError, "order"):
-            model.rank(frame[names[::-1]], k=5)
+        model.save(tmp_path / "model")
+        for each in (model, sylvan.load(tmp_path / "model")):
+            assert each.feature_names_in_.tolist() == names
+            assert bits(each.rank(frame, k=5)) == bits(each.rank(data.X, k=5))
+            with raises(DataError, "order"):
+                each.rank(frame[names[::-1]], k=5)
+            with raises(DataError, "'x'", f"'{names[-1]}'"):
+                each.predict(frame.rename(columns={names[-1]: "x"}))
         for last, said in (7, "X.columns"), ("f0", "f0"):
             unclear = pandas.DataFrame(data.X, columns=[*names[:-1], last])
             for call in (model.rank, lambda X: self.make().fit(X, self.targets(data))):
                 with raises(DataError, said):
                     call(unclear)
+        with pytest.raises(DataError):
+            model.fit(frame.rename(columns=str.upper), data.Y[:-1])
+        assert model.feature_names_in_.tolist() == names, "a failed fit leaves them"
+        assert not hasattr(model.fit(data.X, self.targets(data)), "feature_names_in_")
 
     @pytest.mark.parametrize("form", Y_FORMS)
     def test_every_form_of_the_labels_is_one(self, fitted: Any, data: Known, form: str) -> None:
@@ -121,6 +132,7 @@ class MatrixContract(RankingContract):
         assert top.names == [[names[label] for label in row if label >= 0] for row in top.labels.tolist()]
         assert metrics.precision(Y, top, at=1) == metrics.precision(data.Y, fitted.rank(data.X, k=5), at=1)
         assert set(model.rank(data.X[:3], k=5, allowed=names[1:3]).labels.ravel().tolist()) <= {1, 2, -1}
+        assert model.fit(data.X, self.targets(data)).vocabulary_ is None, "trained by ids it forgets the names"
 
     def test_names_of_one_form_are_one_label(self, fitted: Any, data: Known) -> None:
         forms = ["B\xe4ume {:03}", "Ba\u0308ume {:03}", " B\xe4ume {:03}\xa0"]

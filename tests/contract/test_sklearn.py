@@ -22,6 +22,7 @@ from sklearn.preprocessing import MaxAbsScaler, MultiLabelBinarizer
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sylvan import Ensemble, NeighborRanker, Reranker, TextModel, XRLinear
+from sylvan.errors import UnsupportedError
 
 SPARSE = "wants dense indicators and probabilities for several labels a row; ours are sparse"
 WEIGHTS = "calls fit(X, y=...), where our parameter is Y; and weights of rows don't change how features are scaled"
@@ -115,4 +116,10 @@ def test_search_over_a_model_of_text() -> None:
 @pytest.mark.parametrize("model", [*ESTIMATORS, TextModel()], ids=lambda model: type(model).__name__)
 def test_clones_take_the_same_parameters(model: Any) -> None:
     assert repr(clone(model)) == repr(model)
+
+
+@pytest.mark.parametrize("model", ESTIMATORS, ids=lambda model: type(model).__name__)
+def test_no_partial_fit(model: Any) -> None:
     assert not hasattr(model, "partial_fit")
+    with raises(UnsupportedError, "partial_fit"):
+        model.partial_fit(np.eye(2), [[0], [1]])

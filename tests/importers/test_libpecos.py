@@ -13,7 +13,6 @@ import pytest
 import scipy.sparse as sp
 from kit.errors import raises
 
-import sylvan
 from sylvan import TopK
 from sylvan.errors import ModelError, ParameterError
 from sylvan.importers import from_libpecos
@@ -67,14 +66,6 @@ def test_a_label_that_may_not_be_named_has_no_chance() -> None:
     top = from_libpecos(FIXTURES / "libpecos-some").rank(rows(), 24, beam=24)
     allowed = np.isin(top.labels, [0, 1, 2, 5, 8, 13, 21])
     assert (top.scores[~allowed & (top.labels >= 0)] == 0).all() and (top.scores[allowed] > 0).any()
-
-
-def test_saves_loads_and_ranks_the_same(tmp_path: Path) -> None:
-    model = from_libpecos(FIXTURES / "libpecos")
-    model.save(tmp_path / "m")
-    for mmap in (True, False):
-        loaded = sylvan.load(tmp_path / "m", mmap=mmap)
-        np.testing.assert_array_equal(loaded.rank(rows(), 6).scores, model.rank(rows(), 6).scores)
 
 
 def test_small_weights_are_nearly_as_good() -> None:

@@ -14,7 +14,6 @@ import pytest
 import scipy.sparse as sp
 from kit.errors import raises
 
-import sylvan
 from sylvan.errors import ModelError, ParameterError
 from sylvan.importers import from_omikuji
 from sylvan.importers.omikuji import read_cbor
@@ -70,12 +69,6 @@ def test_labels_beyond_the_last() -> None:
         from_omikuji(FIXTURES / "omikuji", n_labels=12)
     with raises(ParameterError, "n_labels"):
         from_omikuji(FIXTURES / "omikuji", n_labels=0)
-
-
-def test_saves_loads_and_ranks_the_same(tmp_path: Path) -> None:
-    model = from_omikuji(FIXTURES / "omikuji-uneven", weight_dtype="uint8")
-    model.save(tmp_path / "m")
-    np.testing.assert_array_equal(sylvan.load(tmp_path / "m").rank(rows(), 6).scores, model.rank(rows(), 6).scores)
 
 
 def test_dense_and_sparse_weights_are_the_same(tmp_path: Path) -> None:

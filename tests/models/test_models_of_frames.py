@@ -52,10 +52,6 @@ def test_frames_train_what_arrays_train(make: Any, model: Callable[[], Any]) -> 
         assert fitted.feature_names_in_.tolist() == list("abcd")
         assert bits(fitted.rank(make(COLUMNS), k=3)) == bits(fitted.rank(X, k=3)) == bits(expected)
         assert fitted.score(make(COLUMNS), Y) == 1
-    with raises(DataError, "order"):
-        fitted.rank(make({name: COLUMNS[name] for name in "abdc"}))
-    with raises(DataError, "'e'", "'d'"):
-        fitted.rank(make({**{name: COLUMNS[name] for name in "abc"}, "e": COLUMNS["d"]}))
 
 
 @makers
@@ -112,14 +108,6 @@ def test_rows_that_come_later_in_frames(make: Any) -> None:
         assert model.classes_.tolist() == ["air", "land", "sea", "ships", "new"]
         model.update(make(rows), column(make, [["newer"]] * 4))
         assert model.classes_[-1] == "newer"
-
-
-@makers
-def test_labels_of_numbers_in_an_ensemble(make: Any) -> None:
-    numbers = np.array([-1, 7]).repeat(8)
-    joined = Ensemble([XRLinear(n_jobs=1), NeighborRanker(n_jobs=1)], n_jobs=1).fit(X, column(make, numbers.tolist()))
-    assert joined.classes_.tolist() == [-1, 7] and joined.predict(X).tolist() == numbers.tolist()
-    assert joined.score(X, numbers) == 1
 
 
 # ---------------------------------------- rankings as frames

@@ -26,13 +26,6 @@ def model() -> NeighborRanker:
     return NeighborRanker(n_neighbors=2, power=1).fit(X, Y)
 
 
-def test_votes_by_hand(model: NeighborRanker) -> None:
-    """The neighbours of (1, 0, 0) are itself and (4, 3, 0) of cosine 0.8."""
-    top = model.rank(X[:1], k=3)
-    assert top.labels.tolist() == [[0, 1, -1]]
-    np.testing.assert_allclose(top.scores[0, :2], [1, 0.8 / 1.8], rtol=1e-6)
-
-
 def test_neighbors_are_given_with_their_similarities(model: NeighborRanker) -> None:
     rows, similarities = model.neighbors(X[:1], n=3)
     assert rows.tolist() == [[0, 1, -1]]

@@ -16,7 +16,7 @@ import pytest
 from kit.errors import raises
 
 import sylvan
-from sylvan import BeamTreeClassifier, LabelTree, TextModel, TfidfVectorizer, XRLinear
+from sylvan import BeamTreeClassifier, LabelTree, TextModel, TfidfVectorizer
 from sylvan.errors import DataError, ModelError, ParameterError
 
 y = np.arange(120) % 6
@@ -178,8 +178,6 @@ def test_options_that_there_are_not() -> None:
     with raises(ParameterError, "TextModel", "bea", "beam"):
         tagger.predict_proba(TEXTS[:2], bea=3)
     assert tagger.predict_proba(TEXTS[:2], beam=3).shape == (2, 3)
-    with raises(ParameterError, "XRLinear", "bea", "beam"):
-        XRLinear().fit(X, y).predict_proba(X, bea=3)
 
 
 # ---------------------------------------- interruptions

@@ -23,6 +23,7 @@ X = np.eye(12, dtype=np.float32)[y] + np.random.default_rng(0).normal(size=(240,
 SPARSE = sp.hstack([sp.csr_matrix(X * (X > 0.2)), sp.csr_matrix((240, 60))]).tocsr()
 TREE = LabelTree.random(12, branching=3, max_leaf=3)
 FORMS = pytest.mark.parametrize("rows", [X, SPARSE], ids=["dense", "sparse"])
+SCORES = pytest.mark.parametrize("scores", ["own", "path"])
 OPTIMIZERS = pytest.mark.parametrize("optimizer", ["averaged_sgd", "sgd", "adagrad"])
 
 
@@ -53,13 +54,21 @@ def test_parts_of_the_rows_are_one_pass(loss: str, optimizer: str, rows: Any, we
     assert parts.label_counts_.tolist() == np.bincount(y, minlength=12).tolist()
 
 
+@FORMS
 @OPTIMIZERS
-def test_a_saved_model_goes_on_as_if_it_had_not_been_saved(optimizer: str, tmp_path: Path) -> None:
-    whole = make(optimizer=optimizer).partial_fit(X, y, classes=range(12))
-    model = make(optimizer=optimizer).partial_fit(X[:100], y[:100], classes=range(12))
+@SCORES
+def test_a_saved_model_scores_and_goes_on_as_if_it_had_not_been_saved(
+    scores: str, optimizer: str, rows: Any, tmp_path: Path
+) -> None:
+    params = {"scores": scores, "optimizer": optimizer}
+    whole = make(**params).partial_fit(rows, y, classes=range(12))
+    model = make(**params).partial_fit(rows[:100], y[:100], classes=range(12))
     model.save(tmp_path / "model")
     for mmap in (True, False):
-        assert state(sylvan.load(tmp_path / "model", mmap=mmap).partial_fit(X[100:], y[100:])) == state(whole)
+        loaded = sylvan.load(tmp_path / "model", mmap=mmap)
+        assert loaded.scores == loaded.weights_.scores == scores
+        assert loaded.rank(rows, k=3).scores.tobytes() == model.rank(rows, k=3).scores.tobytes()
+        assert state(loaded.partial_fit(rows[100:], y[100:])) == state(whole)
 
 
 def test_rows_are_shown_in_their_order() -> None:
@@ -133,7 +142,7 @@ def test_weights_of_rows_do_not_change_the_size_of_steps() -> None:
 
 
 @FORMS
-@pytest.mark.parametrize("scores", ["own", "path"])
+@SCORES
 def test_coverage_is_the_share_of_rows_whose_class_is_a_candidate(rows: Any, scores: str) -> None:
     model = make(epochs=1, scores=scores).fit(rows, y)
     matrix = model.weights_.weights.astype(np.float64)
@@ -173,7 +182,6 @@ def test_coverage_asks_for_what_it_needs() -> None:
 # ---------------------------------------- what a class's score is
 
 K = 12
-SCORES = pytest.mark.parametrize("scores", ["own", "path"])
 
 
 @SCORES
@@ -202,20 +210,6 @@ def test_edges_above_a_class_decide_whether_it_is_found_and_not_its_score() -> N
         assert own.labels.tolist() == [[2, 3, -1, -1]] and own.scores[0, :2].tolist() == [4, 2]
         assert rank_classes(ClassWeights(tree, weights, scores="own"), rows, 1, beam=2).scores.tolist() == [[9]]
         assert rank_classes(ClassWeights(tree, weights), rows, 1, beam=2).scores.tolist() == [[10]]
-
-
-@SCORES
-@pytest.mark.parametrize("rows", [X, sp.csr_matrix(X * (X > 0.2))], ids=["dense", "sparse"])
-def test_a_saved_model_scores_and_goes_on_as_it_did(scores: str, rows: Any, tmp_path: Path) -> None:
-    model = make(scores=scores).fit(rows, y)
-    model.save(tmp_path / "model")
-    loaded = sylvan.load(tmp_path / "model")
-    assert loaded.scores == loaded.weights_.scores == scores
-    assert loaded.rank(rows, k=3).scores.tobytes() == model.rank(rows, k=3).scores.tobytes()
-    for each in (model, loaded):
-        each.partial_fit(rows, y)
-    assert loaded.weights_.weights.tobytes() == model.weights_.weights.tobytes()
-    assert loaded.weights_.scores == model.weights_.scores == scores
 
 
 def test_another_optimizer_goes_on_with_the_same_scores() -> None:

@@ -62,13 +62,6 @@ def test_labels_go_where_the_reference_puts_them(
         np.testing.assert_array_equal(loads, before)
 
 
-def test_all_choices_make_loads_even() -> None:
-    random = np.random.default_rng(0)
-    best = np.argsort(random.random((1000, 8)), axis=1).astype(np.int32)
-    loads = np.bincount(least_loaded(best, 8))
-    assert loads.tolist() == [125] * 8
-
-
 def test_wishes_that_cannot_be_are_refused() -> None:
     for best, label in (([[0, 3]], 0), ([[0, -2]], 0), ([[0], [-1]], 1)):
         with raises(DataError, label, "best"):
@@ -217,12 +210,3 @@ def test_lists_that_do_not_fit_are_refused() -> None:
             assert lists.handle  # type: ignore[attr-defined]
     assert not kernels.list_members(np.array([0, 5], np.int32), np.zeros(3, np.int64), np.zeros(2, np.int32))
     assert not kernels.list_members(np.array([0, 1], np.int32), np.zeros(3, np.int64), np.zeros(1, np.int32))
-
-
-def test_many_labels_are_placed_anew_evenly() -> None:
-    n_labels, n_buckets, n_repetitions = 100_000, 200, 4
-    best = np.random.default_rng(0).integers(0, n_buckets, (n_labels, 10), dtype=np.int32)
-    current = hash_partition(n_labels, n_buckets, n_repetitions)
-    placed = np.stack([least_loaded(best, n_buckets, current=row) for row in current])
-    buckets = Buckets.from_assignment(placed, n_buckets)
-    assert (buckets.load_deviation() < 5).all()

@@ -5,8 +5,6 @@ from __future__ import annotations
 import copy
 import json
 import pickle
-import threading
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -56,19 +54,6 @@ def unit(rows: np.ndarray) -> np.ndarray:
 # ---------------------------------------- right answers
 
 
-@pytest.mark.parametrize("metric", ["euclidean", "angular", "inner_product"])
-def test_all_buckets_give_the_exact_neighbours(metric: str) -> None:
-    index = IRLIIndex(**SMALL).fit(BASE, metric=metric)
-    assert index.metric == index.metric_ == metric
-    ids, distances, counts = index.search(QUERIES, 10, probes=32, return_counts=True)
-    given = (unit(QUERIES), unit(BASE)) if metric == "angular" else (QUERIES, BASE)
-    expected = exact_neighbors(*given, 10, metric)
-    np.testing.assert_array_equal(ids, expected[0])
-    np.testing.assert_allclose(distances, expected[1], atol=1e-6)
-    assert (counts == len(BASE)).all()
-    assert ids.dtype == np.int32 and distances.dtype == np.float32
-
-
 def test_recall_grows_with_probes_and_candidates_and_beats_chance(index: IRLIIndex) -> None:
     by_probes = [recall(index.search(QUERIES, 10, probes)[0]) for probes in (1, 2, 4, 8, 32)]
     assert by_probes == sorted(by_probes) and by_probes[-1] == 1
@@ -108,28 +93,6 @@ def same(first: IRLIIndex, second: IRLIIndex) -> None:
 
 def test_threads_and_runs_do_not_change_a_bit(index: IRLIIndex) -> None:
     same(index, IRLIIndex(**{**SMALL, "n_jobs": 3}).fit(BASE))
-
-
-def test_sixteen_threads_search_in_one_index(index: IRLIIndex) -> None:
-    expected = [index.search(QUERIES[start : start + 5], 6) for start in range(0, 60, 5)]
-    begin = threading.Barrier(16)
-
-    def work(number: int) -> bool:
-        begin.wait()
-        order = np.random.default_rng(number).permutation(len(expected))
-        found = [(i, index.search(QUERIES[5 * i : 5 * i + 5], 6)) for i in order]
-        return all(np.array_equal(a, b) for i, pair in found for a, b in zip(pair, expected[i], strict=True))
-
-    with ThreadPoolExecutor(16) as pool:
-        assert all(pool.map(work, range(16)))
-
-
-def test_each_query_is_answered_as_if_it_were_alone(index: IRLIIndex) -> None:
-    ids, distances = index.search(QUERIES, 5)
-    for row in range(0, len(QUERIES), 7):
-        alone = index.search(QUERIES[row : row + 1], 5)
-        np.testing.assert_array_equal(alone[0][0], ids[row])
-        np.testing.assert_array_equal(alone[1][0], distances[row])
 
 
 # ---------------------------------------- adding and removing
@@ -211,26 +174,6 @@ def test_all_may_be_removed(index: IRLIIndex, tmp_path: Path) -> None:
 
 
 # ---------------------------------------- settings and report
-
-
-@pytest.mark.parametrize("order", ["probability", "votes"])
-@pytest.mark.parametrize("wanted", [0.6, 1.0])
-def test_tuning_reaches_the_recall_it_promises(index: IRLIIndex, order: str, wanted: float) -> None:
-    tuned = copy.deepcopy(index)
-    tuning = tuned.tune(QUERIES, wanted, order=order)
-    assert wanted <= tuning.recall <= 1
-    ids, _, counts = tuned.search(QUERIES, 10, return_counts=True)
-    assert recall(ids) == pytest.approx(tuning.recall, abs=1e-9)
-    assert counts.mean() == pytest.approx(tuning.n_candidates)
-    assert tuned.order == order and f"recall {tuning.recall:.3f}" in tuning.text()
-    settings = tuning.settings
-    if order == "votes" and settings.min_votes < 4:
-        fewer = recall(tuned.search(QUERIES, 10, min_votes=settings.min_votes + 1)[0])
-    elif order == "probability":
-        fewer = recall(tuned.search(QUERIES, 10, candidates=settings.candidates - 1)[0])
-    else:
-        fewer = 0
-    assert fewer < wanted, "no more candidates than are needed"
 
 
 def test_tuning_without_queries_takes_the_base(index: IRLIIndex) -> None:
@@ -344,15 +287,6 @@ def test_fewer_vectors_than_buckets_and_more_choices_than_buckets() -> None:
     assert index.search(BASE[:5], 1, probes=32)[0].ravel().tolist() == [0, 1, 2, 3, 4]
     inner = IRLIIndex(**SMALL).fit(BASE[:5], metric="inner_product").search(BASE[:2], k=9, probes=32)
     assert (inner[0][:, 5:] == -1).all() and np.isneginf(inner[1][:, 5:]).all()
-
-
-def test_duplicates_are_all_found_lower_id_first() -> None:
-    base = np.repeat(BASE[:100], 3, axis=0)
-    index = IRLIIndex(**SMALL).fit(base)
-    ids, distances = index.search(BASE[:100], 3, probes=32)
-    assert ids.tolist() == [[3 * i, 3 * i + 1, 3 * i + 2] for i in range(100)]
-    assert not distances.any()
-    assert index.search(np.ones((1, 6)), 5)[0].shape == (1, 5)
 
 
 def test_vectors_that_are_all_alike() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
 from typing import Any
 
 import kit.bits
@@ -32,7 +31,7 @@ from sylvan.models.irli.rounds import (  # noqa: E402
     network_of,
 )
 from sylvan.models.irli.training import GroupTrainer  # noqa: E402
-from sylvan.runtime import Job, Runner  # noqa: E402
+from sylvan.runtime import Runner  # noqa: E402
 
 
 def clusters(n: int = 600, n_clusters: int = 30, dim: int = 12, seed: int = 0) -> tuple[np.ndarray, sp.csr_matrix]:
@@ -271,44 +270,6 @@ def test_the_same_bits_for_any_number_of_threads(sparse: bool) -> None:
     one = bits(learn(features, truths, n_jobs=1, **options))
     assert bits(learn(features, truths, n_jobs=3, **options)) == one
     assert bits(learn(features, truths, n_jobs=1, seed=1, **options)) != one
-
-
-class Remembering(Runner):
-    """Stops after some trainings of a group, and has the results of all jobs before."""
-
-    def __init__(self, trainings: int) -> None:
-        super().__init__(1)
-        self.results: dict[str, Any] = {}
-        self.left = trainings
-
-    def stream(self, jobs: Sequence[Job[Any]], deliver: Callable[[int, Any], None], description: Any = None) -> None:
-        for number, job in enumerate(jobs):
-            if job.packing is None:
-                deliver(number, job())
-                continue
-            if job.name not in self.results:
-                self.results[job.name] = {name: array.copy() for name, array in job.packing.pack(job()).items()}
-                self.left -= job.name.endswith("group0")
-            deliver(number, job.packing.unpack(self.results[job.name]))
-            if self.left == 0:
-                self.left = -1
-                raise KeyboardInterrupt
-
-
-@pytest.mark.parametrize(("sparse", "after"), [(False, 1), (True, 2), (False, 3), (True, 4)])
-def test_an_interrupted_learning_goes_on_to_the_same_bits(sparse: bool, after: int) -> None:
-    X, truths = clusters(200)
-    features: Any = sp.csr_matrix(np.maximum(X, 0)) if sparse else X
-    options = {"rounds": 2, "dropout": 0.1, "epochs_per_round": 1, "judge": RecallJudge(features, truths)}
-    once = learn(features, truths, **options)
-    runner = Remembering(after)
-    with pytest.raises(KeyboardInterrupt):
-        learn(features, truths, runner=runner, **options)
-    again = learn(features, truths, runner=runner, **options)
-    assert runner.left == after - 5  # three rounds and the final epochs, each once
-    assert bits(again) == bits(once)
-    assert [one.affinity_after for one in again.record.rounds] == [one.affinity_after for one in once.record.rounds]
-    assert again.record.best == once.record.best
 
 
 def test_threads_of_pytorch_are_left_as_they_were() -> None:

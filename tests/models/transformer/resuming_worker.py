@@ -10,23 +10,16 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from encoded_texts import LABELS, TEXTS, small
 from forked_processes import together  # of tests/neural/loop
 
-from sylvan import TransformerMatcher, XRLinear, XRTransformer
+from sylvan import XRLinear
 from sylvan.models.transformer import training as transformer_training
-from sylvan.neural import BagTextEncoder
 from sylvan.runtime import Checkpointed, checkpointed
-
-WORDS = ("whale", "sea", "bread", "oven", "law", "court", "star", "moon")
-TEXTS = [f"{WORDS[i % 8]} {WORDS[(i * 3 + 1) % 8]} common" for i in range(32)]
-LABELS = [[WORDS[i % 8]] for i in range(32)]
 
 
 def fitted(folder: Path | None) -> Any:
-    encoder = BagTextEncoder(dim=8, n_buckets=64)
-    matcher, ranker = TransformerMatcher(epochs=1.0), XRLinear(max_leaf=2, branching=2)
-    model = XRTransformer(encoder, preset="tiny", matcher=matcher, ranker=ranker, device="cpu", n_jobs=1)
-    return model.fit(TEXTS, LABELS, checkpoint=folder)
+    return small(matcher__epochs=1.0).fit(TEXTS, LABELS, checkpoint=folder)
 
 
 def stopped(folder: Path) -> None:

@@ -195,12 +195,6 @@ def _over_words() -> Any:
     return BagTextEncoder(dim=8, vectorizer=TfidfVectorizer().fit(TEXTS))
 
 
-def test_devices_that_are_not_there(frozen: Any) -> None:
-    model = copy.deepcopy(frozen).set_params(device="cuda:77")
-    with raises(ParameterError, "'device'", "PyTorch"):
-        model.rank(TEXTS, k=1)
-
-
 @pytest.mark.parametrize("kind", [XRTransformer, XTransformer])
 def test_ranking_is_by_what_was_fitted(kind: Any, tmp_path: Path) -> None:
     model = small(kind, frozen=True).fit(TEXTS, LABELS)

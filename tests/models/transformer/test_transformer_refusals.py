@@ -8,34 +8,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from encoded_texts import LABELS, TEXTS, small
 from kit.errors import raises, warns
 
 from sylvan import TransformerMatcher, XRLinear, XRTransformer, XTransformer
-from sylvan.errors import DataError, ModelError, NotFittedError, ParameterError
+from sylvan.errors import DataError, ModelError, ParameterError
 from sylvan.models.transformer import fine_tuning
 
 pytest.importorskip("torch")
-
-
-def test_what_is_no_text_is_refused(frozen: Any) -> None:
-    for call in (lambda X: small().fit(X, LABELS), frozen.rank, frozen.embed):
-        with raises(DataError, "XRTransformer", "matrix"):
-            call(np.eye(48))
-        with raises(DataError, "XRTransformer", "matrix"):
-            call(sp.eye(48).tocsr())
-        with raises(DataError, "row 1"):
-            call(["one", 2] + ["three"] * 46)
-        with raises(DataError, "string"):
-            call("one text")
-
-
-def test_labels_with_no_text() -> None:
-    with raises(DataError, "X", 46, "Y", 48):
-        small().fit(TEXTS[:-2], LABELS)
-    with raises(DataError, "learn"):
-        small().fit(TEXTS, [[]] * 48)
 
 
 def test_empty_texts(frozen: Any) -> None:
@@ -70,14 +50,6 @@ def test_an_encoder_that_is_not_there_or_not_whole(tmp_path: Path) -> None:
     (folder / "config.json").write_text("{}")
     with raises(ModelError, "encoder"):
         small(encoder=folder).fit(TEXTS, LABELS)
-
-
-def test_a_failed_fit_leaves_no_half_model() -> None:
-    model = small()
-    with pytest.raises(DataError):
-        model.fit(TEXTS, LABELS[:-1])
-    with pytest.raises(NotFittedError):
-        _ = model.encoder_
 
 
 def _sentence_of(ask: Any, *given: Any) -> str:

@@ -83,13 +83,6 @@ def test_held_out_rows_are_disjoint_and_follow_from_their_number_alone() -> None
     assert all((rows % 2 == 1).all() for rows in holdout_folds(1000, 2, weight))
 
 
-def test_little_data_is_not_calibrated() -> None:
-    X, Y = noisy(100)
-    model, plain = XRLinear(**SMALL, calibration="isotonic").fit(X, Y), XRLinear(**SMALL).fit(X, Y)
-    assert model.calibrator_ is None
-    assert (model.predict_proba(X) != plain.predict_proba(X)).nnz == 0
-
-
 def test_more_folds_and_more_trees(fitted: dict[str | None, XRLinear]) -> None:
     X, Y = noisy(800)
     model = XRLinear(**MATCHED, calibration="isotonic", calibration_folds=3, n_trees=2).fit(X, Y)

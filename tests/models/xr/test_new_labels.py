@@ -14,14 +14,11 @@ from kit.errors import raises, warns
 from label_scores import label_scores
 
 import sylvan
-from sylvan import Ensemble, NeighborRanker, TextModel, XRLinear
+from sylvan import XRLinear
 from sylvan.errors import DataError, ParameterError, RowsUnknownWarning, UnsupportedError
 from sylvan.models.xr import added_labels
 
 N_LABELS, COMMON = 24, 24  # a label's rows have its column, and one that all rows share
-TEXTS = ["whales at sea", "a whale of the south sea", "bread and cakes", "the baking of bread", "cakes of bread"]
-LABELS = [["Whaling"], ["Whaling", "Voyages"], ["Baking"], ["Baking"], ["Baking"]]
-
 pytestmark = pytest.mark.filterwarnings("ignore::sylvan.errors.RowsUnknownWarning")
 
 
@@ -162,18 +159,6 @@ def test_errors_change_nothing(method: str, given: dict[str, Any], kind: type[Ex
     with raises(kind, words):
         getattr(model, method)(**given)
     assert bits(model) == before
-
-
-def test_texts_and_ensembles(tmp_path: Path) -> None:
-    tagger = TextModel().fit(TEXTS, LABELS)
-    tagger.update(["the steam engine", "an engine of steam"], [["Railways"], ["Railways", "Baking"]])
-    assert tagger.vocabulary_[3] == "Railways" and tagger.model.label_counts_.tolist() == [3, 1, 2, 2]
-    tagger.save(tmp_path / "m")
-    for each in (tagger, sylvan.load(tmp_path / "m")):
-        assert each.rank(["old engines, engine", "whale"], k=1).names == [["Railways"], ["Whaling"]]
-    both = Ensemble([XRLinear(), NeighborRanker()]).fit(*rows_of(list(range(N_LABELS))))
-    both.update(*rows_of([24]))
-    assert both.n_labels_ == 25 and both.rank(NEW[0], k=1).labels.ravel().tolist() == [24] * 5
 
 
 def test_names_and_probabilities() -> None:

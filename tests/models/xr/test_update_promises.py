@@ -137,22 +137,6 @@ def test_rows_that_are_given_again() -> None:
 # ---------------------------------------- rows
 
 
-def test_ids_of_rows_are_given_once(tmp_path: Path) -> None:
-    model = trained()
-    assert model.row_ids_.tolist() == list(range(40))
-    model.update(NEW_X, NEW_Y, forget=[0])
-    assert model.row_ids_.tolist() == list(range(1, 43))
-    model.update(forget=[42, 41])  # the last ones: their numbers aren't free
-    model.save(tmp_path / "model")
-    model = sylvan.load(tmp_path / "model")
-    model.update(NEW_X[:1], NEW_Y[:1])
-    assert model.row_ids_.tolist() == [*range(1, 41), 43]
-    with raises(DataError, 42):
-        model.update(forget=[42])
-    model.update(NEW_X, NEW_Y, forget=[43])
-    assert model.row_ids_.tolist() == [*range(1, 41), 44, 45, 46]
-
-
 def test_answers_that_calibrate_come_and_go_with_their_rows() -> None:
     model = XRLinear(keep_rows=True, **{**EXACT, "calibration": "isotonic", "tolerance": 0.1}).fit(*made(0, 150))
     held_out = model.training_rows_.held_out.ids.tolist()
@@ -208,26 +192,7 @@ def test_nothing_depends_on_a_forgotten_row(learned: str, params: dict[str, Any]
         assert_as_trained_anew(model, X, Y, odd_X)
 
 
-def test_rows_without_labels_are_rows() -> None:
-    """As lists as well as in a matrix. Without a search they change nothing but the count."""
-    listed, model = trained(), trained()
-    before = label_scores(model, NEW_X)
-    model.update(NEW_X, sp.csr_matrix((3, N_LABELS)))
-    listed.update(NEW_X, [[], [], []])
-    assert model.n_rows_ == listed.n_rows_ == 43
-    np.testing.assert_allclose(label_scores(model, NEW_X), before, atol=1e-3)
-    np.testing.assert_allclose(label_scores(listed, NEW_X), before, atol=1e-3)
-
-
 # ---------------------------------------- copies, threads, files
-
-
-def test_a_removed_label_leaves_the_nodes_above_it_with_the_next_update() -> None:
-    """Rows that were positives of a cluster by the removed label alone aren't any more."""
-    X, Y = made(0, 40)
-    for params in ({}, {"loss": "hinge"}, {"loss": "logistic"}, {"relevance": "l1"}):
-        model = trained(max_leaf=2, **params).without_labels([0, 3]).update(forget=[])
-        assert_as_trained_anew(model, X, Y.toarray() * ~np.isin(np.arange(N_LABELS), [0, 3]))
 
 
 def test_a_row_that_a_merge_takes_from_a_node_leaves_it_though_it_is_answered_well_without() -> None:
@@ -259,17 +224,6 @@ def test_a_cluster_that_a_merge_empties_takes_no_rows_from_others() -> None:
         assert_as_trained_anew(model, X, dense)
 
 
-def test_a_copy_stays_what_it_is() -> None:
-    model = trained()
-    other, before = copy.copy(model), bits(model)
-    model.update(NEW_X, NEW_Y, forget=[0], merge={0: [1]})
-    assert bits(other) == before
-    changed = bits(model)
-    other.update(forget=[1, 2, 3])
-    assert bits(model) == changed != before
-    assert other.row_ids_.tolist() == [0, *range(4, 40)]
-
-
 @pytest.mark.parametrize("params", [{"negatives": "paper", "n_trees": 2}, {"tolerance": 0.1, "max_iterations": 10}])
 def test_the_same_bits_with_any_number_of_threads(params: dict[str, Any]) -> None:
     one, two = (trained(n_jobs=n_jobs, **params) for n_jobs in (1, 2))
@@ -292,16 +246,6 @@ def test_a_mapped_model_answers_as_before_while_its_folder_is_replaced(tmp_path:
     assert bits(model.rank(X, k=5)) == bits(sylvan.load(folder, mmap=True).rank(X, k=5)) == changed
     serving.update(forget=[39])
     assert serving.row_ids_.tolist() == list(range(39))
-
-
-def test_an_update_after_loading_is_the_same_update(tmp_path: Path) -> None:
-    model = trained(negatives="paper", n_trees=2)
-    model.save(tmp_path / "model")
-    for mmap in (False, True):
-        loaded = sylvan.load(tmp_path / "model", mmap=mmap)
-        assert bits(loaded.update(*made(5, 20, 12), forget=[1])) == bits(
-            copy.copy(model).update(*made(5, 20, 12), forget=[1])
-        )
 
 
 # ---------------------------------------- trees

@@ -231,17 +231,3 @@ def test_teacher_forcing_learns_nothing_from_rows_without_labels() -> None:
     for mine, without in zip(answers("tfn", 60), answers("tfn", 40), strict=True):
         np.testing.assert_array_equal(mine, without)
     assert not np.array_equal(answers("man", 60)[0], answers("man", 40)[0])
-
-
-def test_relevances_are_the_costs_of_positives() -> None:
-    """A label of relevance 3 is what the same row would be with three times the cost of its positives."""
-    rng = np.random.default_rng(0)
-    X = rng.random((60, 8)).astype(np.float32)
-    y = rng.integers(0, 5, 60)
-    plain = {"tree": LabelTree.flat(5), "calibration": None, "negative_cost": 1.0, "tolerance": 1e-5, "n_jobs": 1}
-    plain |= {"max_iterations": 10_000, "threshold": 0.0, "weight_dtype": "float32"}
-    ones = np.eye(5)[y]
-    graded = XRLinear(**plain).fit(X, 3 * ones).rank(X, 5).to_csr(5).toarray()
-    costly = XRLinear(**plain, positive_cost=3.0).fit(X, ones).rank(X, 5).to_csr(5).toarray()
-    np.testing.assert_allclose(graded, costly, atol=1e-3)
-    assert abs(graded - XRLinear(**plain).fit(X, ones).rank(X, 5).to_csr(5).toarray()).max() > 0.05

@@ -1,4 +1,4 @@
-"""One class a row: models answer with classes, and scikit-learn takes them for classifiers."""
+"""What scikit-learn's users meet: one class a row, numbers and names of classes, the score, weights, settings."""
 
 from __future__ import annotations
 
@@ -9,11 +9,24 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
 from kit.errors import raises
 
+pytest.importorskip("sklearn", minversion="1.6")
+
+import sklearn
+from sklearn.base import is_classifier
+from sklearn.datasets import load_iris
+from sklearn.metrics import accuracy_score, log_loss, roc_auc_score
+from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_val_score, cross_validate
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MaxAbsScaler
+
 import sylvan
-from sylvan import Ensemble, NeighborRanker, TextModel, XRLinear, metrics
-from sylvan.labels.targets import one_class_a_row
+from sylvan import BeamTreeClassifier, Ensemble, NeighborRanker, TextModel, XRLinear, metrics, store
+from sylvan.errors import DataError, ModelError
+from sylvan.labels.targets import Targets, one_class_a_row
 
 X = np.eye(4, dtype=np.float32).repeat(6, axis=0)
 IDS = np.arange(4).repeat(6)
@@ -118,12 +131,6 @@ def test_what_one_class_a_row_is() -> None:
 
 
 def test_scikit_learn_stratifies_folds() -> None:
-    pytest.importorskip("sklearn", minversion="1.6")
-    from sklearn.base import is_classifier
-    from sklearn.datasets import load_iris
-    from sklearn.metrics import accuracy_score, log_loss, roc_auc_score
-    from sklearn.model_selection import cross_val_predict, cross_val_score
-
     rows, y = load_iris(return_X_y=True)
     names = np.array(["setosa", "versicolor", "virginica"])[y]
     for classes in (y, names):
@@ -139,11 +146,95 @@ def test_scikit_learn_stratifies_folds() -> None:
 
 
 def test_models_of_text_are_classifiers_once_they_have_seen_classes() -> None:
-    pytest.importorskip("sklearn", minversion="1.6")
-    from sklearn.base import is_classifier
-
     texts = [f"the wood of an {name}" for name in NAMES]
     model = TextModel(model=XRLinear(n_jobs=1))
     assert not is_classifier(model), "folds of lists can't be stratified"
     assert is_classifier(model.fit(texts, NAMES))
     assert not is_classifier(model.fit(texts, [[name] for name in NAMES]))
+
+
+@pytest.mark.parametrize("part", ["classes", "columns"])
+def test_a_folder_with_names_too_few_is_refused(part: str) -> None:
+    frame = pytest.importorskip("pandas").DataFrame(X, columns=list("abcd"))
+    state = XRLinear(n_jobs=1).fit(frame, NAMES).to_state()
+    state.parts[part] = store.State(**{**vars(state.parts[part]), "arrays": {
+        "names": np.frombuffer(b"ab", np.uint8), "offsets": np.array([0, 1, 2])}})  # fmt: skip
+    with raises(ModelError, part, 4, 2):
+        XRLinear.from_state(state)
+
+
+def test_the_score_is_precision_at_one() -> None:
+    model = XRLinear(n_jobs=1).fit(X, IDS)
+    truth = np.where(IDS == 0, 3, IDS)
+    assert model.score(X, truth) == 0.75
+    assert model.score(X, sp.csr_matrix(np.eye(5)[truth])) == 0.75
+    assert model.score(X, truth, sample_weight=np.where(IDS == 0, 2, 1)) == pytest.approx(0.6)
+    assert model.score(X, [[]] * 24) == 0
+    with raises(DataError, "X", 24, "(23, 4)"):
+        model.score(X, truth[:-1])
+
+
+def test_the_score_of_a_model_of_text() -> None:
+    texts = ["whales", "bread", "whales", "bread"]
+    tagger = TextModel().fit(texts, [["Sea"], ["Baking"], ["Sea"], ["Baking"]])
+    assert tagger.score(texts, [["Sea"], ["Sea"], ["other"], "Baking"]) == 0.5
+    assert TextModel().fit(texts, [[7], [9], [7], [9]]).score(texts, [[7], [9], [9], 9]) == 0.75
+
+
+def test_names_that_are_numbers_leave_ints_to_places(tmp_path: Path) -> None:
+    XRLinear(n_jobs=1).fit(X, FAR.astype(str)).save(tmp_path / "model")
+    model = sylvan.load(tmp_path / "model")
+    assert model.rank(X[:1], k=1, allowed=[0]).names == [[model.classes_[0]]]
+
+
+def test_ids_in_lists_are_names_of_classes() -> None:
+    assert Targets.read([0, 2, 1]).names is None, "the ids 0 to n - 1 are places too"
+    assert list(Targets.read([0, 1, 999_999]).names or ()) == ["0", "1", "999999"]
+    assert list(Targets.read([-1, 2_000_000_000]).names or ()) == ["-1", "2000000000"]
+    assert Targets.read([[], []]).names is None
+    with raises(DataError, "'4'", 2):
+        XRLinear(n_jobs=1).fit(X[:2], [[0], [5]]).rank(X[:1], allowed=[4])
+
+
+@given(st.lists(st.lists(st.sampled_from([0, 5, *FAR.tolist()]), max_size=4), min_size=1, max_size=9))
+def test_numbers_are_encoded_as_by_hand(rows: list[list[int]]) -> None:
+    rows = [*rows, [9_783_161_484_100]]  # an ISBN, beyond 32 bits
+    targets = Targets.read(rows)
+    different = sorted({number for row in rows for number in row})
+    assert list(targets.vocabulary()) == [str(number) for number in different]
+    matrix = targets.matrix.to_scipy().toarray()
+    assert matrix.tolist() == [[float(number in row) for number in different] for row in rows]
+
+
+@pytest.mark.parametrize("make", [*MODELS[:2], lambda: BeamTreeClassifier(n_candidates=2, n_jobs=1)])
+def test_weights_of_rows_reach_fit(make: Any) -> None:
+    model = make()
+    order = np.random.default_rng(0).permutation(42)
+    wrong = np.concatenate([IDS, [0] * 18])[order]
+    rows, weight = np.vstack([X, X[6:]])[order], np.repeat([1.0, 0.0], [24, 18])[order]
+    step = f"{type(model).__name__.lower()}__sample_weight"
+    chain = make_pipeline(MaxAbsScaler(), make()).fit(rows, wrong, **{step: weight})
+    assert chain.predict(X).tolist() == IDS.tolist()
+    search = GridSearchCV(model, {"n_jobs": [1]}, cv=2).fit(rows, wrong, sample_weight=weight)
+    assert search.best_estimator_.predict(X).tolist() == IDS.tolist()
+    measured = cross_validate(model, rows, wrong, cv=2, params={"sample_weight": weight}, return_estimator=True)
+    assert all(fitted.predict(X).tolist() == IDS.tolist() for fitted in measured["estimator"])
+
+
+def test_weights_are_refused_where_scikit_learn_routes_metadata() -> None:
+    with sklearn.config_context(enable_metadata_routing=True):
+        GridSearchCV(XRLinear(n_jobs=1), {"n_jobs": [1]}, cv=2).fit(X, IDS)
+        for tool in (make_pipeline(MaxAbsScaler(), XRLinear(n_jobs=1)), GridSearchCV(XRLinear(n_jobs=1), {}, cv=2)):
+            with raises(TypeError, "sample_weight"):
+                tool.fit(X, IDS, sample_weight=np.ones(24))
+
+
+def test_sparse_arrays_where_scikit_learn_is_set_to_them() -> None:
+    if "sparse_interface" not in sklearn.get_config():
+        pytest.skip("this scikit-learn has matrices alone")
+    model = XRLinear(n_jobs=1).fit(sp.csr_array(X), sp.csr_array(np.eye(4)[IDS]))
+    for setting, kind in (("spmatrix", sp.csr_matrix), ("sparray", sp.csr_array)):
+        with sklearn.config_context(sparse_interface=setting):
+            for matrix in (model.predict(X), model.predict_proba(X)):
+                assert type(matrix) is kind
+    assert type(model.predict(X)) is sp.csr_matrix
