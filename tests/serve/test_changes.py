@@ -18,9 +18,9 @@ from waiting import PATIENCE
 import sylvan
 from sylvan import TextModel, XRLinear, serve
 from sylvan.errors import ParameterError
-from sylvan.serve import ServedFolder, Settings
+from sylvan.serve import ServedFolder, Settings, problems
 from sylvan.serve.routes import models
-from sylvan.serve.settings import ApiKey, Keyring, checked, named_folders, read_settings
+from sylvan.serve.settings import ApiKey, Keyring, Limits, checked, named_folders, read_settings
 
 ADMIN, USER = "an admin key, long enough", "a user's key, long enough"
 KEYS = (
@@ -175,3 +175,30 @@ def test_an_update_is_a_command(body: dict[str, Any], tmp_path: Path, monkeypatc
         assert row["text"] == "whales" and row["labels"] == ["Whaling", "Sea"]
     elif "forget" in body:
         assert seen[-1] == "3\n1\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "least", "most"),
+    [("body", 1024, 1 << 30), ("texts", 1, 100_000), ("text_length", 1, 1 << 30), ("k", 1, 1_000_000),
+     ("labels", 1, 10_000_000), ("queue", 1, 1_000_000), ("seconds", 0.01, 86400), ("slow", 0.01, 86400)],
+)  # fmt: skip
+def test_limits_have_limits(name: str, least: float, most: float, tmp_path: Path) -> None:
+    text_model().save(tmp_path / "books")
+    for value, sound in (
+        (least, True),
+        (most, True),
+        (least / 2 if least < 1 else least - 1, False),
+        (most + 1, False),
+    ):
+        settings = Settings((ServedFolder("books", str(tmp_path / "books")),), limits=Limits(**{name: value}))
+        if sound:
+            assert checked(settings).limits == settings.limits
+        else:
+            with raises(ParameterError, name, value):
+                checked(settings)
+
+
+@pytest.mark.parametrize(("length", "cut"), [(110, False), (116, False), (118, True), (170, True)])
+def test_a_long_value_is_shown_by_its_beginning(length: int, cut: bool) -> None:
+    shown = problems._received([("texts", "")], json.dumps({"texts": ["a" * length]}).encode())
+    assert shown == (f'["{"a" * 118}…' if cut else f'["{"a" * length}"]')

@@ -151,6 +151,7 @@ def test_the_tree_is_the_models_tree(asking: Asking, model: Any) -> None:
         assert part["depth"] == tree.depth and part["n_trees"] == 1
         found = part["node"]
         assert found["id"] == key and "more" not in found
+        assert not any("children" in child for child in found["children"])
         first, last = tree.child_offsets[layer + 1][node : node + 2]
         assert {child["id"] for child in found["children"]} == {
             f"0/{layer + 1}.{child}" for child in range(first, last)
@@ -288,6 +289,7 @@ def test_the_page_and_its_files(asking: Asking) -> None:
     assert answer.status == 200 and answer.headers["content-type"].startswith("text/html")
     for name in re.findall(r'(?:src|href)="(page/[^"]+)"', answer.body.decode()):
         assert asking("GET", f"/{name}").status == 200, name
+        assert asking("GET", f"/{name}/").status == 404, name
 
 
 def test_the_document_describes_every_route(asking: Asking) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from waiting import PATIENCE
 
-from sylvan.serve.engine import MOST_ROWS, Engine
+from sylvan.serve.engine import MOST_ROWS, Engine, Work, _first_batch
 from sylvan.serve.problems import Problem
 
 
@@ -105,6 +105,7 @@ def test_a_full_queue_refuses_the_next() -> None:
         with pytest.raises(Problem) as error:
             await engine.ask("k", [3], model.answer)
         assert error.value.status == 429 and error.value.headers["Retry-After"] == "1"
+        assert 0.1 <= error.value.pause <= 0.4
         model.go.set()
         assert await asyncio.gather(*waiting) == [[2], [4]]
         assert await engine.ask("k", [3], model.answer) == [6]
@@ -146,3 +147,12 @@ def test_a_client_that_leaves_is_not_ranked() -> None:
     run(ask())
     engine.close()
     assert model.batches == [[1]] and engine.waiting == 0
+
+
+def test_those_of_another_key_make_no_room_in_a_batch() -> None:
+    def work(key: str, n_rows: int) -> Any:
+        return Work(key, [0] * n_rows, list, None, None, 0.0)  # type: ignore[arg-type]
+
+    works = [work("a", MOST_ROWS - 2), work("b", 3), work("a", 1), work("b", 1), work("a", 2), work("a", 1)]
+    batch, others = _first_batch(works)
+    assert batch == [works[0], works[2], works[5]] and others == [works[1], works[3], works[4]]

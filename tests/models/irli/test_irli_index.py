@@ -18,6 +18,7 @@ from kit.errors import raises
 import sylvan
 from sylvan import IRLIIndex
 from sylvan.errors import DataError, ModelError, NotFittedError, ParameterError
+from sylvan.models.irli import search
 from sylvan.models.irli.vectors import exact_neighbors
 
 SMALL: dict[str, Any] = {
@@ -462,3 +463,23 @@ def test_an_interrupted_fit_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPa
             IRLIIndex(**{**short, **other}).fit(BASE, queries, checkpoint=folder)
     assert bits(IRLIIndex(**{**short, "n_jobs": 2}).fit(BASE, checkpoint=folder)) == once
     assert not folder.exists()
+
+
+def test_a_search_for_many_looks_further_until_it_has_them(index: IRLIIndex) -> None:
+    tuned = copy.deepcopy(index).set_params(probes="auto")
+    tuned.tune(QUERIES, 0.3)
+    assert (tuned.search(QUERIES, 10, return_counts=True)[2] < 400).any()
+    assert (tuned.search(QUERIES, 400)[0] >= 0).all()
+
+
+@pytest.mark.parametrize("order", ["probability", "votes"])
+def test_the_settings_are_the_cheapest_of_all_that_were_tried(index: IRLIIndex, order: Any) -> None:
+    vectors, nearest = index._vectors, exact_neighbors(QUERIES, BASE, 10, "euclidean")[0]
+    costs = {}
+    for probes in search._ladder(32):
+        counted, tuning = search._measured(vectors, QUERIES, nearest, probes, 0.8, order, 1)
+        if tuning is not None:
+            costs[tuning.settings] = search.cost_of_counting(counted, 800, order) + 6 * tuning.n_candidates
+    assert len(costs) > 1 and search.choose_settings(vectors, QUERIES, nearest, 0.8, order, 1).settings == min(
+        costs, key=lambda settings: costs[settings]
+    )

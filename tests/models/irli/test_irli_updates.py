@@ -380,3 +380,8 @@ def test_labels_that_come_with_a_text_alone_are_warned_of() -> None:
     tagger = TextModel(model=IRLIClassifier(**PLACING, batch_size=64)).fit(texts, labels)
     with warns(RowsUnknownWarning, "answered"):
         tagger.update(label_texts={"New": "w1 v2"})
+
+
+def test_new_labels_of_a_single_bucket() -> None:
+    model = train(n_buckets=1, choices=1).update(*NEW)
+    assert (model.fitted_.buckets.assignment == 0).all() and model.n_labels_ == N

@@ -11,11 +11,13 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kit.bits import same_bits
+from kit.errors import raises
 
 from sylvan import LabelTree, XRLinear
 from sylvan.arrays import validate
 from sylvan.arrays.canonical import Csr, stacked
-from sylvan.models.xr.changed_layer import Grown, saved_by_rebuilding
+from sylvan.errors import ModelError
+from sylvan.models.xr.changed_layer import Grown, _union, saved_by_rebuilding
 from sylvan.models.xr.training_rows import RowBuffer
 
 
@@ -125,3 +127,19 @@ def test_a_tree_as_built_saves_nothing_and_a_crooked_one_does() -> None:
     assert saved_by_rebuilding(LabelTree.random(1000, 8, 50), 8, 50, 10) == 0
     crooked = LabelTree((np.array([0, 2]), np.array([0, 90, 100])), np.arange(100), 100)
     assert saved_by_rebuilding(crooked, 2, 50, 1) == pytest.approx(1 - (2 + 50) / (2 + (90**2 + 10**2) / 100))
+
+
+@pytest.mark.parametrize(("a", "b"), [
+    ([], []), ([1], []), ([], [1]), ([1, 5], [6, 7]), ([1, 2, 9], [3]), ([1, 2, 9], [9, 10]), ([4, 5], [1, 4]),
+])  # fmt: skip
+def test_rising_lists_are_united(a: list[int], b: list[int]) -> None:
+    assert _union(np.array(a, np.int32), np.array(b, np.int32)).tolist() == sorted({*a, *b})
+
+
+@pytest.mark.parametrize("weight", [-0.5, np.nan, np.inf])
+def test_stored_weights_that_are_none_are_refused_before_an_update(weight: float) -> None:
+    X, y = np.eye(4, dtype=np.float32).repeat(3, axis=0), np.arange(4).repeat(3)
+    state = XRLinear(keep_rows=True).fit(X, y, sample_weight=np.full(12, 2.0)).to_state()
+    state.parts["rows"].arrays["weight"][5] = weight
+    with raises(ModelError, 0):
+        XRLinear.from_state(state).update(X[:2], y[:2])

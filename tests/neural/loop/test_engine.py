@@ -170,6 +170,7 @@ def test_schedulers_step_with_the_optimisers_and_resume(tmp_path: Path) -> None:
 
 def test_the_shape_of_a_schedule() -> None:
     assert [WarmupSchedule(4, 0.0, 0.5).factor(step) for step in range(6)] == [1, 0.875, 0.75, 0.625, 0.5, 0.5]
+    assert WarmupSchedule(1, 0.0).factor(0) == 1
     assert [WarmupSchedule(2, 1.0).factor(step) for step in range(4)] == [0.5, 1.0, 0.0, 0.0]
     with raises(ParameterError, "warmup", "WarmupSchedule"):
         WarmupSchedule(10, 1.5)

@@ -23,7 +23,7 @@ def test_clipping_is_that_of_dense_gradients(limit: float) -> None:
         torch.manual_seed(1)
         table, line = torch.nn.Embedding(6, 3, sparse=sparse), torch.nn.Linear(3, 2)
         (line(table(ids)) ** 2).sum().backward()
-        return [table.weight, *line.parameters(), torch.nn.Parameter(torch.ones(2))], table, line
+        return [torch.nn.Parameter(torch.ones(2)), table.weight, *line.parameters()], table, line
 
     mine, table, _ = gradients(sparse=True)
     theirs, dense, _ = gradients(sparse=False)
@@ -32,7 +32,7 @@ def test_clipping_is_that_of_dense_gradients(limit: float) -> None:
     assert table.weight.grad is not None and table.weight.grad.is_sparse
     torch.testing.assert_close(norm, expected)
     torch.testing.assert_close(table.weight.grad.to_dense(), dense.weight.grad)
-    for a, b in zip(mine[1:3], theirs[1:3], strict=True):
+    for a, b in zip(mine[2:], theirs[2:], strict=True):
         torch.testing.assert_close(a.grad, b.grad)
 
 
@@ -46,6 +46,15 @@ def test_the_schedule() -> None:
     assert due == [*range(0, 200, 10), 200, 250, 300, 350]
     with raises(ParameterError, "every", "RefreshSchedule"):
         RefreshSchedule(every=0)
+
+
+@pytest.mark.parametrize(("larger", "value", "order"), [
+    (True, 0.6, 1), (True, 0.5, 0), (True, 0.4, -1), (False, 0.6, -1), (False, 0.5, 0), (False, 0.4, 1),
+    (True, float("nan"), -1), (False, float("nan"), -1),
+])  # fmt: skip
+def test_entries_are_compared_with_the_best(larger: bool, value: float, order: int) -> None:
+    assert History("measure", larger, best={"measure": 0.5}).compare(value) == order
+    assert History("measure", larger).compare(value) == (1 if value == value else -1)
 
 
 @pytest.fixture
