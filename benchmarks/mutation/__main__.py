@@ -6,7 +6,8 @@ Needs cosmic-ray, whose operators it uses. Mutants are drawn at random, with a s
 applies to. Each is tried in a copy of the repository, until a test fails or ``--seconds`` of tests have passed: first
 those that reach its line, the quickest first, as a traced run of the area's tests found (in ``build/mutation``, made
 where it is missing). Results are written to ``results/mutation-AREA.json`` after each; the same command again tries
-what is missing, and ``--again`` tries those once more that survived, after new tests, which run first.
+what is missing, and ``--again`` tries those once more that survived, after new tests, which run first. Tests that are
+marked as slow run with ``--slow`` alone, all in the files of the area's tests: ``--again --slow --seconds 0``.
 ``equivalent.json`` says of survivors why no test can fail.
 """
 
@@ -18,7 +19,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -99,10 +100,12 @@ def _reach(copy: Copy, areas: Sequence[str]) -> Reach:
     return reach
 
 
-def _try(copy: Copy, mutant: Mutant, record: Record, reach: Reach, seconds: float) -> None:
+def _try(copy: Copy, mutant: Mutant, record: Record, reach: Reach, seconds: float, slow: bool) -> None:
     """Run what should notice a mutant."""
     choice = reach.choose(mutant.path, mutant.line, seconds)
-    found = copy.run(choice, WALL, (mutant.path, mutated(ROOT, mutant)))
+    if slow:
+        choice = replace(choice, files=list(dict.fromkeys([*choice.files, *tests_of(mutant.path)])), slow=True)
+    found = copy.run(choice, WALL * (3 if slow else 1), (mutant.path, mutated(ROOT, mutant)))
     record.put(mutant, found, by_new=not reach.traced(found["by"]))
     print(f"{found['result']:>9} {found['seconds']:6.1f} s  {mutant.path}:{mutant.line}  {mutant.after}", flush=True)
 
@@ -123,6 +126,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=60, help="of tests against each, measured while tracing")
     parser.add_argument("--minutes", type=float, default=8)
     parser.add_argument("--again", action="store_true", help="those that survived without a reason")
+    parser.add_argument("--slow", action="store_true", help="tests that are marked as slow too")
     parser.add_argument("--results", type=Path, default=RESULTS)
     options = parser.parse_args()
     until = time.monotonic() + 60 * options.minutes
@@ -143,7 +147,7 @@ def main() -> None:
                 break
             mutant = each if isinstance(each, Mutant) else made(ROOT, each)
             if mutant is not None:
-                _try(copy, mutant, record, reach, options.seconds)
+                _try(copy, mutant, record, reach, options.seconds, options.slow)
     for record in records:
         record.write()
         print(record.area, Counter(trial["result"] for trial in record.trials))

@@ -112,7 +112,10 @@ def _mutated(source: str, operator: str, occurrence: int) -> str | None:
     from cosmic_ray import plugins
     from cosmic_ray.mutating import mutate_code
 
-    code: str | None = mutate_code(source, plugins.get_operator(f"core/{operator}")(), occurrence)
+    try:
+        code: str | None = mutate_code(source, plugins.get_operator(f"core/{operator}")(), occurrence)
+    except AttributeError:  # of cosmic-ray, where an exception is named with its module
+        return None
     return code
 
 

@@ -31,11 +31,14 @@ class Choice:
         The tests that run, in this order, and the CPU seconds of each where nothing is wrong.
     left_out : frozenset of str
         Tests of these files that don't run. Those that are in neither are new, and run first.
+    slow : bool
+        Whether tests run that are marked as slow; they count as new.
     """
 
     files: list[str]
     seconds: dict[str, float]
     left_out: frozenset[str]
+    slow: bool = False
 
 
 class Reach:

@@ -43,7 +43,7 @@ class _Chosen:
     """A plugin of pytest: the tests of a choice, in its order, each with a limit of CPU time of its own."""
 
     def __init__(self, choice: Choice) -> None:
-        self.seconds, self.left_out = choice.seconds, choice.left_out
+        self.seconds, self.left_out, self.slow = choice.seconds, choice.left_out, choice.slow
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
@@ -54,7 +54,7 @@ class _Chosen:
 
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
         """A mutant that loops for ever is ended by SIGXCPU."""
-        limit = time.process_time() + 3 * self.seconds.get(item.nodeid, 10) + 8
+        limit = time.process_time() + 3 * self.seconds.get(item.nodeid, 100 if self.slow else 10) + 8
         resource.setrlimit(resource.RLIMIT_CPU, (int(limit), resource.RLIM_INFINITY))
 
 
@@ -146,7 +146,8 @@ class Copy:
             added = plugin()
             for name in [name for name in sys.modules if name.partition(".")[0] in ("sylvan", "benchmarks", "tests")]:
                 del sys.modules[name]
-            quiet = ["-q", "--no-header", "--tb=line", "-p", "no:cacheprovider", "-m", "not release and not slow"]
+            marks = "not release" if isinstance(added, _Chosen) and added.slow else "not release and not slow"
+            quiet = ["-q", "--no-header", "--tb=line", "-p", "no:cacheprovider", "-m", marks]
             quiet += ["-x"] if isinstance(added, _Chosen) else []
             code = int(pytest.main([*quiet, *tests], plugins=[_NoShrinking(), added]))
         finally:

@@ -19,6 +19,8 @@ import sylvan
 from sylvan import TextModel, XRLinear, serve
 from sylvan.errors import ParameterError
 from sylvan.serve import ServedFolder, Settings, problems
+from sylvan.serve.engine import Engine
+from sylvan.serve.problems import Problem
 from sylvan.serve.routes import models
 from sylvan.serve.settings import ApiKey, Keyring, Limits, checked, named_folders, read_settings
 
@@ -202,3 +204,15 @@ def test_limits_have_limits(name: str, least: float, most: float, tmp_path: Path
 def test_a_long_value_is_shown_by_its_beginning(length: int, cut: bool) -> None:
     shown = problems._received([("texts", "")], json.dumps({"texts": ["a" * length]}).encode())
     assert shown == (f'["{"a" * 118}…' if cut else f'["{"a" * length}"]')
+
+
+def test_a_refusal_for_want_of_room_is_held_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def busy(engine: Engine) -> None:
+        raise Problem(429, "The model is busy.", pause=0.25)
+
+    text_model().save(tmp_path / "books")
+    with running(serve.app({"books": str(tmp_path / "books")})) as asking:
+        monkeypatch.setattr(Engine, "check_room", busy)
+        begun = time.monotonic()
+        assert asking("POST", RANK, {"text": "whales"}).status == 429
+        assert time.monotonic() - begun >= 0.25

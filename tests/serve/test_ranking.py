@@ -118,6 +118,8 @@ def test_vectors_of_an_index(asking: Asking, folders: dict[str, str]) -> None:
     ids, distances = index.search(queries, 6)
     assert [each["ids"] for each in results] == ids.tolist()
     np.testing.assert_allclose([each["distances"] for each in results], distances, rtol=1e-6)
+    (ten,) = asking("POST", "/v1/models/vectors/search", {"vectors": queries[:1].tolist()}).json()["results"]
+    assert len(ten["ids"]) == 10
     wide = {"vectors": queries.tolist(), "k": 2, "probes": 8, "candidates": "all", "min_votes": 1, "order": "votes"}
     found = asking("POST", "/v1/models/vectors/search", wide).json()["results"]
     ids, _ = index.search(queries, 2, probes=8, candidates="all", min_votes=1, order="votes")

@@ -14,12 +14,15 @@ from typing import Any
 
 import pytest
 import uvicorn
+from kit.errors import raises
 from serve.asgi import ask
 from serve.models import text_model
 from uvicorn.server import ServerState
 from waiting import PATIENCE
 
 from sylvan import serve
+from sylvan.errors import ModelError
+from sylvan.serve import ServedFolder, versions
 from sylvan.serve import server as module
 from sylvan.serve.application import App
 from sylvan.serve.versions import open_version
@@ -135,6 +138,10 @@ def config(books: Path) -> uvicorn.Config:
 def test_one_signal_drains_and_a_second_one_ends(config: uvicorn.Config) -> None:
     server = module._Server(config)
     assert not server.has_nothing
+    config.workers = 2
+    server.handle_exit(signal.SIGINT, None)  # the parent says what follows
+    assert not config.loaded_app.service.draining
+    config.workers = 1
     for forced in (False, True):
         server.handle_exit(signal.SIGTERM, None)
         assert config.loaded_app.service.draining and server.should_exit == server.force_exit == forced
@@ -200,3 +207,14 @@ def test_workers_that_die_young_are_replaced_later_and_later(
     before = workers.processes[0]
     workers.keep_subprocess_alive()
     assert workers.processes[0] is before
+
+
+@pytest.mark.parametrize(("error", "words"), [(OSError(5, "Input/output error"), "Input/output error"),
+                                              (OSError("no such protocol"), "no such protocol")])  # fmt: skip
+def test_a_folder_that_cannot_be_read_says_why(error: OSError, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(served: ServedFolder) -> None:
+        raise error
+
+    monkeypatch.setattr(versions, "_opened", fails)
+    with raises(ModelError, "'books'", f": {words}."):
+        versions.open_version(ServedFolder("m", "books"))

@@ -20,7 +20,7 @@ pytest.importorskip("torch")
 
 import sylvan
 from sylvan import IRLIClassifier, TextModel, metrics
-from sylvan.errors import DataError, NotFittedError, ParameterError, RowsUnknownWarning, UnsupportedError
+from sylvan.errors import DataError, ModelError, NotFittedError, ParameterError, RowsUnknownWarning, UnsupportedError
 from sylvan.models.irli import fitted as irli_fitted
 from sylvan.models.irli import rounds, training
 from sylvan.models.irli.fitted import WIDER
@@ -385,3 +385,11 @@ def test_labels_that_come_with_a_text_alone_are_warned_of() -> None:
 def test_new_labels_of_a_single_bucket() -> None:
     model = train(n_buckets=1, choices=1).update(*NEW)
     assert (model.fitted_.buckets.assignment == 0).all() and model.n_labels_ == N
+
+
+@pytest.mark.parametrize("name", ["n_buckets_used", "n_repetitions_used"])
+def test_a_folder_of_no_buckets_is_refused(first: IRLIClassifier, name: str) -> None:
+    state = first.to_state()
+    state.meta[name] = 0
+    with raises(ModelError, name, 0):
+        IRLIClassifier.from_state(state)

@@ -272,3 +272,14 @@ def test_probabilities_of_margins_are_near_the_share_that_is_right() -> None:
     for model in (both, of_one_tree(both, both.rankers_[0])):
         error = metrics.calibration_error(Y_test, model.bounded(model.rank(X_test, k=5)))
         assert max(error.values()) < 0.1, "sigmoids of margins are off by more than 0.2"
+
+
+@pytest.mark.parametrize("n_trees", [1, 3])
+def test_margins_are_bounded_once(n_trees: int) -> None:
+    """A mean over trees is of bounded scores already; of one tree the scores are margins."""
+    X, Y = noisy(200)
+    model = XRLinear(**SMALL, n_trees=n_trees, combine="ranker", calibration=None).fit(X, Y)
+    top = model.rank(X, 10)
+    bounded = model.probabilities(top).scores
+    assert (top.scores.max() > 1) == (n_trees == 1) and ((bounded >= 0) & (bounded <= 1)).all()
+    assert (bounded == np.clip(top.scores, 0, 1)).all() == (n_trees == 3)

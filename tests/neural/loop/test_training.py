@@ -12,7 +12,8 @@ from jobs import BATCH, PER_EPOCH, N, Points, last_bits, weights
 from kit.errors import raises
 
 from sylvan.errors import DataError, ModelError, ParameterError
-from sylvan.neural import train
+from sylvan.neural import Engine, train
+from sylvan.neural.loop import training
 from sylvan.neural.loop.checkpoint import TrainingFolder
 from sylvan.neural.loop.engine import AsItIs
 
@@ -288,3 +289,15 @@ def test_a_folder_with_something_else_is_refused_before_a_training(tmp_path: Pat
     with raises(ModelError, "checkpoint"):
         TrainingFolder(tmp_path)
     TrainingFolder(tmp_path, writes=False)
+
+
+@pytest.mark.parametrize(("limits", "accumulate", "steps"), [({}, 1, 36), ({"max_steps": 5}, 1, 5), ({}, 5, 9)])
+def test_the_bar_has_as_many_steps_as_there_are(
+    limits: dict[str, int], accumulate: int, steps: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    totals, real = [], training.progress
+    monkeypatch.setattr(
+        training, "progress", lambda title, total, unit: totals.append(total) or real(title, total, unit)
+    )
+    train(Points(metrics=[0.1] * 3), epochs=3, engine=Engine(device="cpu", accumulate=accumulate), **limits)
+    assert totals == [steps]
