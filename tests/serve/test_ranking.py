@@ -166,6 +166,7 @@ def test_every_answer_names_its_version(asking: Asking, folders: dict[str, str])
         ("/v1/models/vectors/search", {"vectors": [[1] * 8], "candidates": "many"}, "candidates"),
         ("/v1/models/books/search", {"vectors": [[1]]}, "only an index of vectors is searched"),
         ("/v1/models/vectors/rank", {"text": "a"}, "The model takes vectors"),
+        ("/v1/models/rows/beam", {"text": "a"}, "takes features, and this is for texts"),
     ],
 )  # fmt: skip
 def test_what_can_not_be_answered_is_said(asking: Asking, path: str, body: Any, sentence: str) -> None:

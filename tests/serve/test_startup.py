@@ -22,7 +22,7 @@ from waiting import PATIENCE
 
 from sylvan import serve
 from sylvan.errors import ModelError
-from sylvan.serve import ServedFolder, versions
+from sylvan.serve import ServedFolder, calls, versions
 from sylvan.serve import server as module
 from sylvan.serve.application import App
 from sylvan.serve.versions import open_version
@@ -218,3 +218,19 @@ def test_a_folder_that_cannot_be_read_says_why(error: OSError, words: str, monke
     monkeypatch.setattr(versions, "_opened", fails)
     with raises(ModelError, "'books'", f": {words}."):
         versions.open_version(ServedFolder("m", "books"))
+
+
+@pytest.mark.parametrize(("error", "seen"), [
+    (RuntimeError("the handler is closed"), calls.ClientGone), (ConnectionResetError(), calls.ClientGone),
+    (RuntimeError("another"), RuntimeError),
+])  # fmt: skip
+def test_a_client_that_goes_amid_its_answer(
+    error: Exception, seen: type[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fails(*_: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(calls, "_send", fails)
+    with pytest.raises(seen) as caught:
+        asyncio.run(calls.send_reply(None, None, None))  # type: ignore[arg-type]
+    assert type(caught.value) is seen

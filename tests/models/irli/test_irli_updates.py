@@ -121,8 +121,9 @@ def test_places_alone_are_not_enough(model: IRLIClassifier, monkeypatch: pytest.
 
 def test_features_that_no_row_has_keep_their_weights(first: IRLIClassifier, model: IRLIClassifier) -> None:
     row, label = NEW[0][:1] * 3.3, np.array([FIRST])
-    with pytest.warns(RowsUnknownWarning):
+    with pytest.warns(RowsUnknownWarning) as caught:
         model.update(row, label)
+    assert caught[0].filename == __file__
     others = np.setdiff1d(np.arange(X.shape[1]), row.indices)
     np.testing.assert_array_equal(model.network_.first[others], first.network_.first[others])
     assert (model.network_.first[row.indices] != first.network_.first[row.indices]).any(axis=1).all()

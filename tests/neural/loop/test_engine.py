@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -238,3 +239,13 @@ def test_other_errors_stay_what_they_are() -> None:
 def test_engines_that_there_are_not(given: dict[str, Any], piece: object) -> None:
     with raises(ParameterError, piece):
         Engine(**given)
+
+
+def test_every_process_has_the_main_one_s_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine, module = Engine(device="cpu"), nn.Linear(2, 3)
+    module.weight = nn.Parameter(torch.zeros(2, 3).t())  # which is no array of one piece
+    monkeypatch.setattr(engine, "n_processes", 2)
+    monkeypatch.setattr(engine, "_with_others", nullcontext)
+    monkeypatch.setattr("torch.distributed.broadcast", lambda tensor, src, group: tensor.fill_(7))
+    engine.place(module)
+    assert all((parameter == 7).all() for parameter in module.parameters())
