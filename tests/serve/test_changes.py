@@ -216,3 +216,18 @@ def test_a_refusal_for_want_of_room_is_held_back(tmp_path: Path, monkeypatch: py
         begun = time.monotonic()
         assert asking("POST", RANK, {"text": "whales"}).status == 429
         assert time.monotonic() - begun >= 0.25
+
+
+@pytest.mark.parametrize(("error", "status"), [(ValueError("out of order"), 500), (Problem(501, "Not yet."), 501)])
+def test_an_error_that_nobody_expects_is_in_the_log(
+    error: Exception, status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fails(engine: Engine) -> None:
+        raise error
+
+    text_model().save(tmp_path / "books")
+    with running(serve.app({"books": str(tmp_path / "books")})) as asking:
+        monkeypatch.setattr(Engine, "check_room", fails)
+        answer = asking("POST", RANK, {"text": "whales"})
+    assert answer.status == status and "out of order" not in answer.detail
+    assert ("ValueError: out of order" in capsys.readouterr().err) == (status == 500)
