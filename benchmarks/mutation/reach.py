@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from benchmarks.mutation.areas import tests_of
+
 __all__ = ["DEFINITIONS", "Choice", "Reach", "Tracer"]
 
 DEFINITIONS = "tests/architecture/test_defaults.py"  # notices what is wrong in a definition that has run at import
@@ -75,7 +77,7 @@ class Reach:
         of their files, until ``most_seconds``.
 
         What runs at import only, and a source that has changed since, is taken as reached by whatever reaches the file.
-        Tests of files that reach the source and have changed since come first.
+        Tests of files that reach the source, or should notice its faults, and have changed since come first.
         """
         source = self.root / path
         lines, (wanted, body) = self._lines.get(path, {}), _statement(source.read_text("utf-8"), line)
@@ -85,7 +87,8 @@ class Reach:
         if not reached or (path, _digest(source)) not in self._sources:
             reached = set().union(*lines.values())
         near = {_file(name) for tests in lines.values() for name in tests}
-        changed = sorted(file for file in near if self._files[file] != _digest(self.root / file))
+        listed = {file for file in tests_of(path) if (self.root / file).exists()}
+        changed = sorted(file for file in near | listed if self._files.get(file) != _digest(self.root / file))
         altered = {name for name in self.seconds if _file(name) in changed}
         direct = ((reached | altered) & self.seconds.keys()) - at_import
         files = {_file(name) for name in direct}

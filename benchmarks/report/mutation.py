@@ -20,7 +20,8 @@ def mutation_section(folder: Path) -> list[str]:
     lines = [
         "", "## Faults that tests notice", "",
         "Small faults in the Python sources, one at a time (another operator, number or comparison, a loop that isn't "
-        f"entered, and so on; {records[0]['tool']}), and tests that reach it run against each, a minute at most. "
+        f"entered, and so on; {records[0]['tool']}), and tests that reach it run against each, a minute at most, "
+        "and those that are marked as slow where quick ones noticed nothing in `neural` and `data`. "
         "Faults are a random sample of the places where one can be made; a survivor may fail in one that didn't run. "
         "Noticed at first: by the tests as they were. No test can notice a fault that changes nothing "
         "but speed, memory or a default value: `mutation-*.json` says why of each.",

@@ -132,14 +132,16 @@ def test_the_space_keeps_scores_and_makes_queries_round() -> None:
 
 
 @pytest.mark.parametrize(("n", "fitted"), [(1, False), (2, True)])
-def test_two_queries_make_a_space_and_one_does_not(n: int, fitted: bool) -> None:
+def test_two_queries_make_a_space_and_one_does_not(n: int, fitted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    flattened, real = [], module.flattening
+    monkeypatch.setattr(module, "flattening", lambda *given: flattened.append(n) or real(*given))
     sampler = MIDX(30, 8, n_codewords=4, query_aware=True)
     sampler.refresh(embeddings(30))
     sampler.sample(asked(n), 2)
     sampler.refresh(embeddings(30))
     assert sampler.space is not None and sampler.recent is not None and len(sampler.recent.sound()) == n
     assert torch.equal(sampler.space.root, torch.eye(8)) != fitted
-    assert bool(sampler.index.own_scores.any()) == fitted
+    assert bool(sampler.index.own_scores.any()) == bool(flattened) == fitted
 
 
 def test_mean_probabilities_are_those_of_all_classes_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
