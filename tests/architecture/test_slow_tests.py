@@ -32,7 +32,6 @@ WHOLLY_SLOW: dict[str, str] = {
     "serve/test_page_states.py": "a browser",
     "serve/test_page_tag.py": "a browser",
     "serve/test_page_tree.py": "a browser",
-    "tasks/test_sequential_recommendation.py": "trainings",
 }
 
 

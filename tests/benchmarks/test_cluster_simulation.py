@@ -300,74 +300,57 @@ def task(cpu_s: float, *after: int, **more: object) -> Task:
     return Task("task", "phase", cpu_s, after=after, **more)  # type: ignore[arg-type]
 
 
-def test_two_tasks_on_one_worker_the_most_expensive_first() -> None:
-    outcome = simulate([task(2), task(3)], Machines(1))
-    assert outcome.starts == [3, 0] and outcome.ends == [5, 3] and outcome.seconds == outcome.busy_s == 5
+THREE = [task(2), task(2), task(2)]
+READING = [task(0, bytes_in=30), task(0, bytes_in=30), task(0, bytes_in=30)]
+FOUR = [task(1), task(1), task(1), task(1)]
+# Tasks, machines, and what comes of them.
+BY_HAND: dict[str, tuple[list[Task], Machines, dict[str, Any]]] = {
+    "the most expensive first": (
+        [task(2), task(3)], Machines(1), {"starts": [3, 0], "ends": [5, 3], "seconds": 5, "busy_s": 5}),
+    "a lower stage before what is more expensive": ([task(5, stage=1), task(1)], Machines(1), {"ends": [6, 1]}),
+    "a task waits for what it builds on": (
+        [task(2), task(1), task(3, 0, 1)], Machines(3),
+        {"ready": [0, 0, 2], "ends": [2, 1, 5], "chain": [(0, 2), (2, 3)]}),
+    "the end waits for a busy worker": (
+        [task(4), task(3), task(2)], Machines(2), {"ends": [4, 3, 5], "chain": [(1, 3), (2, 2)]}),
+    "a straggler: the fast worker has taken two by then": (THREE, Machines(2, slow={0: 3.0}), {"ends": [6, 2, 4]}),
+    "one network for all of a node": (READING, Machines(3, per_node=3, network=10), {"seconds": 9}),
+    "a network for each node": (READING, Machines(3, network=10), {"seconds": 3}),
+    "the store is saturated": (READING, Machines(3, network=10, store=15), {"seconds": 6}),
+    "5 each, and then 10 for the one that is left": (
+        [task(0, bytes_in=10), task(0, bytes_in=20)], Machines(2, network=10, store=10), {"ends": [2, 3]}),
+    "a task reads, computes and writes": (
+        [task(5, bytes_in=20, bytes_out=10)], Machines(1, network=10), {"seconds": 2 + 5 + 1}),
+    "those that compute share the cores": (THREE, Machines(3, cores=2), {"seconds": 3}),
+    "no task uses more than one core": ([task(2)], Machines(3, cores=2), {"seconds": 2}),
+    "a lost worker is replaced, its task begins anew": (
+        [task(5), task(4)], Machines(2, losses=[(1.0, 0)], away_s=2), {"starts": [3, 0], "ends": [8, 4], "n_lost": 1}),
+    "the other worker takes it": ([task(5), task(4)], Machines(2, losses=[(1.0, 0)], away_s=100), {"ends": [9, 4]}),
+    "what is ready when a worker is free, not what was lost before": (
+        [task(4), task(3), task(10, 1)], Machines(2, losses=[(1.0, 0)], away_s=100, ahead=1),
+        {"ends": [17, 3, 13], "chain": [(1, 3), (2, 10), (0, 4)]}),
+    "an idle worker that is lost takes no task with it": (
+        [task(5)], Machines(2, losses=[(1.0, 1), (2.0, 1)]), {"ends": [5], "n_lost": 0}),
+    "a task is lost while it reads": (
+        [task(1, bytes_in=100)], Machines(1, network=10, losses=[(5.0, 0)], away_s=1), {"seconds": 5 + 1 + 10 + 1}),
+    "the driver hands over one after the other": (FOUR, Machines(4, handing_s=0.5), {"ends": [1.5, 2, 2.5, 3]}),
+    "ahead: the next one is there already": (FOUR, Machines(1, handing_s=0.5, ahead=2), {"seconds": 4.5}),
+    "not ahead": (FOUR, Machines(1, handing_s=0.5, ahead=1), {"seconds": 6}),
+    "handing over takes a task's own time": (
+        [task(1, handing_s=1.0), task(0.9)], Machines(2, handing_s=0.5), {"ends": [2.5, 2.9]}),
+    "on the core of the first": (FOUR[:2], Machines(1, cores=1, handing_s=0.5), {"ends": [2, 3]}),
+    "an overhead, and none for those of the driver": (
+        [task(1), task(2, on_driver=True), task(1, 1)], Machines(1, overhead_s=0.5), {"ends": [1.5, 2, 3.5]}),
+}  # fmt: skip
 
 
-def test_a_lower_stage_goes_before_what_is_more_expensive() -> None:
-    assert simulate([task(5, stage=1), task(1)], Machines(1)).ends == [6, 1]
-
-
-def test_a_task_waits_for_what_it_builds_on() -> None:
-    tasks = [task(2), task(1), task(3, 0, 1)]
-    outcome = simulate(tasks, Machines(3))
-    assert outcome.ready == [0, 0, 2] and outcome.ends == [2, 1, 5]
-    assert outcome.chain(tasks) == [(0, 2), (2, 3)]
-    assert critical_path(tasks) == (5, [0, 2])
-
-
-def test_the_end_waits_for_a_busy_worker() -> None:
-    tasks = [task(4), task(3), task(2)]
-    outcome = simulate(tasks, Machines(2))
-    assert outcome.ends == [4, 3, 5] and outcome.chain(tasks) == [(1, 3), (2, 2)]
-
-
-def test_a_straggler_takes_longer_and_gets_less() -> None:
-    outcome = simulate([task(2), task(2), task(2)], Machines(2, slow={0: 3.0}))
-    assert sorted(outcome.ends) == [2, 4, 6]  # the fast worker has taken two by then
-
-
-def test_nodes_divide_their_network_and_all_of_them_the_store() -> None:
-    tasks = [task(0, bytes_in=30), task(0, bytes_in=30), task(0, bytes_in=30)]
-    assert simulate(tasks, Machines(3, per_node=3, network=10)).seconds == 9  # one network for all
-    assert simulate(tasks, Machines(3, network=10)).seconds == 3
-    assert simulate(tasks, Machines(3, network=10, store=15)).seconds == 6  # the store is saturated: 5 for each
-    several = simulate([task(0, bytes_in=10), task(0, bytes_in=20)], Machines(2, network=10, store=10))
-    assert several.ends == [2, 3]  # 5 each, and then 10 for the one that is left
-
-
-def test_a_task_reads_computes_and_writes() -> None:
-    assert simulate([task(5, bytes_in=20, bytes_out=10)], Machines(1, network=10)).seconds == 2 + 5 + 1
-
-
-def test_tasks_that_compute_share_the_cores() -> None:
-    assert simulate([task(2), task(2), task(2)], Machines(3, cores=2)).seconds == 3
-    assert simulate([task(2)], Machines(3, cores=2)).seconds == 2  # no task uses more than one
-
-
-def test_a_lost_worker_is_replaced_and_its_task_begins_anew() -> None:
-    outcome = simulate([task(5), task(4)], Machines(2, losses=[(1.0, 0)], away_s=2))
-    assert outcome.starts == [3, 0] and outcome.ends == [8, 4] and outcome.n_lost == 1
-    elsewhere = simulate([task(5), task(4)], Machines(2, losses=[(1.0, 0)], away_s=100))
-    assert elsewhere.ends == [9, 4]  # the other worker takes it
-
-
-def test_a_lost_worker_is_no_reason_to_hand_over_ahead() -> None:
-    tasks = [task(4), task(3), task(10, 1)]
-    outcome = simulate(tasks, Machines(2, losses=[(1.0, 0)], away_s=100, ahead=1))
-    assert outcome.ends == [17, 3, 13]  # what is ready when a worker is free, and not what was lost before
-    assert outcome.chain(tasks) == [(1, 3), (2, 10), (0, 4)]
-
-
-def test_an_idle_worker_that_is_lost_takes_no_task_with_it() -> None:
-    outcome = simulate([task(5)], Machines(2, losses=[(1.0, 1), (2.0, 1)]))
-    assert outcome.ends == [5] and outcome.n_lost == 0
-
-
-def test_a_task_is_lost_while_it_reads() -> None:
-    outcome = simulate([task(1, bytes_in=100)], Machines(1, network=10, losses=[(5.0, 0)], away_s=1))
-    assert outcome.seconds == 5 + 1 + 10 + 1
+@pytest.mark.parametrize("case", BY_HAND)
+def test_by_hand(case: str) -> None:
+    tasks, machines, expected = BY_HAND[case]
+    outcome = simulate(tasks, machines)
+    found = {name: outcome.chain(tasks) if name == "chain" else getattr(outcome, name) for name in expected}
+    assert found == expected
+    assert simulate(tasks, machines) == outcome
 
 
 def test_a_task_that_is_lost_too_often_ends_the_training() -> None:
@@ -377,23 +360,8 @@ def test_a_task_that_is_lost_too_often_ends_the_training() -> None:
     assert simulate([task(5)], Machines(1, losses=losses[:5], away_s=0)).n_lost == 5
 
 
-def test_the_driver_hands_over_one_after_the_other() -> None:
-    tasks = [task(1) for _ in range(4)]
-    assert simulate(tasks, Machines(4, handing_s=0.5)).ends == [1.5, 2, 2.5, 3]
-    ahead = simulate(tasks, Machines(1, handing_s=0.5, ahead=2))
-    assert ahead.seconds == 4.5  # the next one is there already
-    assert simulate(tasks, Machines(1, handing_s=0.5, ahead=1)).seconds == 6
-    slower = [task(1, handing_s=1.0), task(0.9)]
-    assert simulate(slower, Machines(2, handing_s=0.5)).ends == [2.5, 2.9]
-    assert simulate(tasks[:2], Machines(1, cores=1, handing_s=0.5)).ends == [2, 3]  # on the core of the first
-
-
-def test_tasks_have_an_overhead_and_those_of_the_driver_none() -> None:
-    tasks = [task(1), task(2, on_driver=True), task(1, 1)]
-    assert simulate(tasks, Machines(1, overhead_s=0.5)).ends == [1.5, 2, 3.5]
-
-
-def test_a_task_can_only_build_on_earlier_ones() -> None:
+def test_a_task_builds_on_earlier_ones_alone() -> None:
+    assert critical_path([task(2), task(1), task(3, 0, 1)]) == (5, [0, 2])
     with raises(ValueError, "tasks", 0):
         simulate([task(1, 1), task(1)], Machines(1))
 
@@ -448,9 +416,3 @@ def test_each_task_is_done_once_all_it_builds_on_is(
         assert outcome.ends[number] >= outcome.starts[number] + one.cpu_s
         assert all(outcome.starts[number] >= outcome.ends[before] for before in one.after)
     assert sum(spent for _, spent in outcome.chain(tasks)) == pytest.approx(outcome.seconds)
-
-
-def test_the_same_again() -> None:
-    tasks = [task(1 + at % 7, bytes_in=at, bytes_out=1) for at in range(50)]
-    machines = Machines(7, 3, network=5, store=11, slow={2: 2.0}, losses=[(3.0, 1)], handing_s=0.01)
-    assert simulate(tasks, machines) == simulate(tasks, machines)

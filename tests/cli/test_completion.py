@@ -11,10 +11,6 @@ from typing import Any
 import pytest
 from child_processes import environment, run
 
-import sylvan
-
-SOURCE = str(Path(sylvan.__file__).parents[1])
-
 
 def ask(call: Any, monkeypatch: pytest.MonkeyPatch, line: str) -> list[str]:
     """What bash is offered for the last word of a line."""
@@ -42,6 +38,12 @@ def ask(call: Any, monkeypatch: pytest.MonkeyPatch, line: str) -> list[str]:
         ("sylvan predict runs/m te", ["file,te"]),
         ("sylvan predict runs/m te --format svm", ["plain,svmlight"]),
         ("sylvan completion z", ["plain,zsh"]),
+        ("sylvan task lang", ["plain,language-model"]),
+        ("sylvan task language-model --set emb", ["plain,embedding=", "plain,embedding_learning_rate="]),
+        ("sylvan task language-model --sampler midx-r", ["plain,midx-rq"]),
+        ("sylvan task language-model --loss nc", ["plain,nce"]),
+        ("sylvan task language-model --loss beam", ["plain,beam-tree"]),
+        ("sylvan task language-model texts --out ru", ["dir,ru"]),
     ],
 )
 def test_answers(call: Any, monkeypatch: pytest.MonkeyPatch, line: str, expected: list[str]) -> None:

@@ -1,4 +1,4 @@
-"""``sylvan ensemble`` and ``sylvan train ensemble``: saved models joined, and members trained together."""
+"""``sylvan ensemble``, and ``train`` of ensembles, rerankers and presets: joined, trained together, as in Python."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import sylvan
-from sylvan import Ensemble, TextModel, data, load, preset
+from sylvan import Ensemble, Reranker, TextModel, data, load, preset
 
 
 @pytest.mark.parametrize("kind", ["text", "matrix", "npz"])
@@ -136,3 +136,160 @@ def test_a_plan_and_a_checkpoint_of_an_ensemble(call: Any, files: Any, tmp_path:
         assert call("train", "ensemble", *words, "--model", folder).code == 1
     again = call("train", "ensemble", *words, "--model", folder, "--no-resume")
     assert again.code == 0 and not (tmp_path / "m.training").exists(), again.err
+
+
+MEMBERS = ("--set", "member0__model=xr-linear", "--set", "member1__model=neighbors", "--threads", "1")
+TREES = ("--set", "scorer=trees", "--set", "n_trees=3")
+QUICK = (*MEMBERS, *TREES, "--set", "member2__model=lexical")
+
+
+ROWS = 1200
+
+
+@pytest.fixture
+def rows(tmp_path: Path) -> Path:
+    """Texts, each about one of six things."""
+    things = ["whales", "bread", "verse", "engines", "stars", "rivers"]
+    texts = [f"note {at % 97} of {things[at % 6]} and part {at % 13}" for at in range(ROWS)]
+    labels = [[f"L{at % 6}", f"P{at % 13}"] if at % 3 else [f"L{at % 6}"] for at in range(ROWS)]
+    data.write_jsonl(tmp_path / "rows.jsonl", texts, labels)
+    lines = [f"L{at}\t{thing}" for at, thing in enumerate(things)] + [f"P{at}\tpart {at}" for at in range(13)]
+    (tmp_path / "names.tsv").write_text("\n".join([*lines, "N1\tsteam trains"]) + "\n", "utf-8")
+    return tmp_path
+
+
+def test_it_is_the_reranker_of_python(call: Any, rows: Path) -> None:
+    folder, file, names = str(rows / "m"), str(rows / "rows.jsonl"), str(rows / "names.tsv")
+    outcome = call("train", "reranker", file, "--model", folder, "--label-texts", names, "--test", file, *QUICK)
+    assert outcome.code == 0 and "Trained 3 models with 20 labels" in outcome.out, outcome.err
+    got = sylvan.load(folder)
+    assert type(got) is Reranker and got.scorer_ is not None and not (rows / "m.training").exists()
+    read = data.read_jsonl(file)
+    texts = {label: [name] for label, name in (line.split("\t") for line in Path(names).read_text().splitlines())}
+    expected = Reranker(got.members, scorer="trees", n_trees=3, n_jobs=1)
+    expected.fit(read.texts, read.labels, label_texts=texts)
+    top, same = got.rank(read.texts[:50], k=5), expected.rank(read.texts[:50], k=5)
+    assert (top.labels == same.labels).all() and (top.scores == same.scores).all()
+    asked = call("predict", folder, "-k", "3", "-", stdin=b'{"text": "steam trains"}\n')
+    assert asked.code == 0 and "N1" in asked.out, asked.err
+    explained = call("explain", folder, "--text", "whales", "--label", "L0")
+    assert "By its mean probability" in explained.out.replace("\n", " ")
+    inspected = call("inspect", folder)
+    assert inspected.code == 0 and "scorer = 'trees'" in inspected.out
+
+
+def test_a_plan_trains_and_writes_nothing(call: Any, rows: Path) -> None:
+    outcome = call("train", "reranker", str(rows / "rows.jsonl"), "--plan", *QUICK)
+    assert outcome.code == 0 and "order" in outcome.out and "peak memory" in outcome.out
+    assert sorted(path.name for path in rows.iterdir()) == ["names.tsv", "rows.jsonl"]
+
+
+def test_without_a_folder_or_members_it_says_so(call: Any, rows: Path) -> None:
+    file = str(rows / "rows.jsonl")
+    assert "'--model'" in call("train", "reranker", file, *QUICK).err
+    none = call("train", "reranker", file, "--model", str(rows / "m"))
+    assert none.code == 2 and "A reranker takes --preset, or members numbered from 0" in none.err
+    wrong = call("train", "reranker", file, "--model", str(rows / "m"), *MEMBERS, "--set", "scorer=forest")
+    assert wrong.code == 2 and "must be one of 'lightgbm'" in wrong.err
+    order = call("train", "reranker", file, "--model", str(rows / "m"), *QUICK, "--set", "objective=rank")
+    assert order.code == 2 and "must be 'right' with --set scorer=trees" in order.err
+    texts = call("train", "reranker", file, "--model", str(rows / "m"), "--label-texts", str(rows / "names.tsv"),
+                 "--set", "member0__model=neighbors", *TREES)  # fmt: skip
+    assert texts.code == 2 and "is for a LexicalMatcher" in texts.err
+    assert not (rows / "m").exists()
+
+
+def test_an_interrupted_training_goes_on(call: Any, rows: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file, folder = str(rows / "rows.jsonl"), str(rows / "m")
+
+    def stop(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("sylvan.models.reranker.reranker.LabelFacts.of", stop)
+        assert call("train", "reranker", file, "--model", folder, *QUICK).code == 1
+    assert not (rows / "m").exists()
+    again = call("train", "reranker", file, "--model", folder, *QUICK, "--no-resume")
+    assert again.code == 0, again.err
+    whole = call("train", "reranker", file, "--model", str(rows / "whole"), *QUICK)
+    assert whole.code == 0
+    texts = data.read_jsonl(file).texts[:20]
+    assert (sylvan.load(folder).rank(texts).scores == sylvan.load(str(rows / "whole")).rank(texts).scores).all()
+
+
+QUICK_TREES = ("--threads", "1", "--set", "scorer=trees", "--set", "n_trees=3")
+THINGS = ["whales", "bread", "verse", "engines", "stars", "rivers"]
+
+
+@pytest.fixture
+def coded(tmp_path: Path) -> Path:
+    """Texts, each about one of six things whose labels are codes, and the names of these."""
+    texts = [f"note {number % 97} of {THINGS[number % 6]} and part {number % 13}" for number in range(900)]
+    data.write_jsonl(tmp_path / "rows.jsonl", texts, [[f"L{number % 6}"] for number in range(900)])
+    lines = [f"L{number}\t{thing}" for number, thing in enumerate(THINGS)]
+    (tmp_path / "names.tsv").write_text("\n".join(["uri\tlabel_en", *lines]) + "\n", "utf-8")
+    return tmp_path
+
+
+@pytest.mark.parametrize(("words", "kind"), [
+    ((), TextModel), (("--preset", "fast"), TextModel), (("--preset=accurate",), Ensemble),
+])  # fmt: skip
+def test_no_model_need_be_named(words: tuple[str, ...], kind: type, call: Any, coded: Path) -> None:
+    file, folder = str(coded / "rows.jsonl"), str(coded / "m")
+    outcome = call("train", file, "--model", folder, *words, "--threads", "1", "--test", file)
+    assert outcome.code == 0 and "P  " in outcome.out, outcome.err
+    model = sylvan.load(folder)
+    assert type(model) is kind
+    if kind is TextModel:
+        assert (model.model.calibration is None) == (words != ())
+    first = call("train", *words, "--model", folder, "--threads", "1", file)
+    assert first.code == 0, first.err
+
+
+def test_the_best_with_a_vocabulary(call: Any, coded: Path) -> None:
+    file, folder, names = (str(coded / name) for name in ("rows.jsonl", "m", "names.tsv"))
+    outcome = call("train", file, "--model", folder, "--preset", "best", "--vocabulary", names, *QUICK_TREES)
+    assert outcome.code == 0 and "Trained 6 models with 6 labels" in outcome.out, outcome.err
+    assert "codes" not in outcome.err and "never answered" not in outcome.err
+    model = sylvan.load(folder)
+    assert type(model) is Reranker and model.members[0].label_texts_ is not None
+    assert model.members[5].rank(["of whales"], k=1).names == [["L0"]]
+
+
+def test_codes_without_a_vocabulary(call: Any, coded: Path) -> None:
+    outcome = call("train", str(coded / "rows.jsonl"), "--model", str(coded / "m"), "--preset", "best", *QUICK_TREES)
+    assert outcome.code == 0 and "Trained 5 models" in outcome.out, outcome.err
+    assert outcome.err.count("The labels are codes, such as 'L0'") == 1
+    assert "Give their names by --vocabulary FILE." in outcome.err
+
+
+def test_plans(call: Any, coded: Path) -> None:
+    file = str(coded / "rows.jsonl")
+    for name in ("fast", "balanced", "accurate", "best"):
+        plan = call("plan", file, "--preset", name, "--threads", "1")
+        assert plan.code == 0 and "peak memory" in plan.out, plan.err
+        assert ("order" in plan.out) == (name == "best")
+    assert call("train", file, "--plan", "--preset", "best", "--threads", "1").code == 0
+    assert sorted(path.name for path in coded.iterdir()) == ["names.tsv", "rows.jsonl"]
+
+
+@pytest.mark.parametrize(("words", "sentence"), [
+    (("{rows}", "--model", "{out}", "--preset", "bset"), "The presets of texts are fast, balanced, accurate, best"),
+    (("{rows}", "--preset", "bset", "--model", "{out}"), "Did you mean 'best'?"),
+    (("xrlinear", "{rows}", "--model", "{out}"), "No such command 'xrlinear'. Did you mean 'xr-linear'?"),
+    (("missing.jsonl", "--model", "{out}"), "missing.jsonl"),
+    (("--model", "{out}"), "Missing argument 'TRAIN'"),
+    (("{rows}", "--preset", "best"), "Missing option '--model'"),
+    (("{rows}", "--model", "{out}", "--wrong"), "No such option '--wrong'"),
+])  # fmt: skip
+def test_what_is_refused(words: tuple[str, ...], sentence: str, call: Any, coded: Path) -> None:
+    places = {"rows": str(coded / "rows.jsonl"), "out": str(coded / "m")}
+    outcome = call("train", *(word.format(**places) for word in words))
+    assert outcome.code == 2 and sentence in outcome.err, outcome.err
+    assert not (coded / "m").exists()
+
+
+def test_presets_of_texts_are_not_for_matrices(call: Any, files: Any, tmp_path: Path) -> None:
+    outcome = call("train", files("train.xmc"), "--model", str(tmp_path / "m"), "--preset", "accurate")
+    assert outcome.code == 2 and "sylvan train xr-linear --preset accurate is for one" in outcome.err
+    assert call("train", files("train.xmc"), "--model", str(tmp_path / "m"), "--preset", "fast").code == 0

@@ -1,4 +1,4 @@
-"""Ctrl-C, closed pipes and full disks: a sentence at most, soon, and nothing half-written."""
+"""Ctrl-C, also while the library is loaded, closed pipes, full disks: a sentence at most, and nothing half-written."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,7 @@ from waiting import PATIENCE, until, used_seconds
 
 from sylvan import data
 
-posix = pytest.mark.skipif(os.name == "nt", reason="sends a POSIX signal")
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="sends POSIX signals, and calls a POSIX shell")
 
 
 def books(path: Path, n: int) -> Path:
@@ -72,7 +74,6 @@ def worked(process: subprocess.Popen[bytes], seconds: float) -> None:
 LONG = ("--set", "tolerance=0.0000001", "--set", "max_iterations=100000", "--set", "cost=100", "--threads", "2")
 
 
-@posix
 @pytest.mark.parametrize(("seconds", "before"), [(0.0, False), (0.3, True), (1.2, False)])  # since it has read its rows
 def test_interrupted_training_writes_nothing(
     seconds: float, before: bool, much: Path, files: Any, tmp_path: Path
@@ -89,7 +90,6 @@ def test_interrupted_training_writes_nothing(
     assert bits(tmp_path) == earlier and [entry.name for entry in tmp_path.iterdir()] == ["m"] * before
 
 
-@posix
 def test_interrupted_prediction_leaves_the_old_file(files: Any, tmp_path: Path) -> None:
     target = tmp_path / "top.jsonl"
     target.write_text("old")
@@ -102,7 +102,6 @@ def test_interrupted_prediction_leaves_the_old_file(files: Any, tmp_path: Path) 
     assert [entry.name for entry in tmp_path.iterdir()] == ["top.jsonl"] and target.read_text() == "old"
 
 
-@pytest.mark.skipif(os.name == "nt", reason="a POSIX shell")
 def test_a_closed_pipe_is_quiet(files: Any) -> None:
     model = files.text_model
     ranking = shlex.join([sys.executable, "-m", "sylvan", "predict", model, "-"])
@@ -124,7 +123,6 @@ def test_a_full_disk_is_a_sentence(call: Any, files: Any) -> None:
     assert err.startswith(b"Error: ") and err.count(b"\n") == 1, err
 
 
-@posix
 def test_progress_is_drawn_on_a_terminal_alone(tmp_path: Path) -> None:
     import fcntl
     import pty
@@ -153,7 +151,6 @@ def test_progress_is_drawn_on_a_terminal_alone(tmp_path: Path) -> None:
     assert errors("--quiet") == b""
 
 
-@posix
 def test_an_interrupted_classifier_writes_nothing_in_the_first_minute(tmp_path: Path) -> None:
     path, target = tmp_path / "train.jsonl", tmp_path / "m"
     words = [f"w{i}" for i in range(500)]
@@ -178,7 +175,6 @@ _STRUCK = {
 }
 
 
-@posix
 @pytest.mark.parametrize("where", list(_STRUCK))
 def test_an_interrupt_in_an_import_is_answered_as_everywhere(where: str, tmp_path: Path) -> None:
     """PyTorch makes classes from strings while it is imported; the interpreter would end by the signal itself."""
@@ -189,3 +185,60 @@ def test_an_interrupt_in_an_import_is_answered_as_everywhere(where: str, tmp_pat
     )
     done = child_processes.python("-m", "struck", env=child_processes.environment(tmp_path), text=False)
     assert (done.returncode, done.stderr) == (1, b"Interrupted; nothing was written.\n")
+
+
+# What goes on when it is told to.
+ASKING = (
+    "import os, sys\nprint('importing', flush=True)\nsys.stdin.readline()\nos.write(1, b'went on\\n')\nos._exit(7)\n"
+)
+PIPE = subprocess.PIPE
+COMMAND = "import sys; from sylvan_command import main; sys.argv[0] = 'sylvan'; sys.exit(main())"
+# What hangs while NumPy, the first thing that the library needs, is imported, as a slow disk would make it.
+SLOW = "import sys, time\nprint('importing', flush=True)\ntime.sleep(600)\n"
+# As modules in C do that are interrupted.
+SWALLOWING = (
+    "import time\nprint('importing', flush=True)\n"
+    "try:\n    time.sleep(600)\nexcept KeyboardInterrupt as error:\n    raise ImportError('initialization failed')\n"
+)
+
+
+@contextmanager
+def loading(tmp_path: Path, module: str, before: str = "") -> Iterator[subprocess.Popen[bytes]]:
+    """A command that waits in the import of a module."""
+    (tmp_path / "numpy.py").write_text(module)
+    environment = child_processes.environment(tmp_path)
+    command = [sys.executable, "-c", f"import signal; {before}\n{COMMAND}", "inspect", "no-model"]
+    process = child_processes.start(command, stdin=PIPE, stdout=PIPE, stderr=PIPE, env=environment)
+    try:
+        assert process.stdout is not None and process.stdout.readline() == b"importing\n"
+        yield process
+    finally:
+        child_processes.end(process)
+
+
+AS_IN_A_TERMINAL = "signal.signal(signal.SIGINT, signal.default_int_handler)"
+
+
+@pytest.mark.parametrize("module", [SLOW, SWALLOWING], ids=["slow", "swallowing"])
+def test_an_interrupt_in_the_first_moment_is_a_sentence(module: str, tmp_path: Path) -> None:
+    with loading(tmp_path, module, AS_IN_A_TERMINAL) as process:
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=PATIENCE)
+    assert (process.returncode, err) == (1, b"Interrupted; nothing was written.\n")
+
+
+def test_a_command_that_ignores_interrupts_goes_on_ignoring_them(tmp_path: Path) -> None:
+    with loading(tmp_path, ASKING, "signal.signal(signal.SIGINT, signal.SIG_IGN)") as process:
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(b"go on\n", timeout=PATIENCE)
+    assert (process.returncode, out, err) == (7, b"went on\n", b"")
+
+
+def test_afterwards_the_command_answers_itself() -> None:
+    check = (
+        "import signal, sys, sylvan_command, sylvan.cli; signal.signal(signal.SIGINT, signal.default_int_handler); "
+        "sylvan.cli.main = lambda: print(signal.getsignal(signal.SIGINT) is signal.default_int_handler) or 5; "
+        "sys.exit(sylvan_command.main())"
+    )
+    done = child_processes.python("-c", check)
+    assert (done.returncode, done.stdout, done.stderr) == (5, "True\n", "")

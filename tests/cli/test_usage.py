@@ -317,14 +317,6 @@ def test_svmlight_that_does_not_show_its_first_feature(call: Any, files: Any, tm
     assert call("predict", files.matrix_model, str(tmp_path / "a.svm"), "--first-feature", "1").code == 0
 
 
-def test_a_damaged_model(call: Any, files: Any, tmp_path: Path) -> None:
-    import shutil
-
-    shutil.copytree(files.text_model, tmp_path / "m")
-    (tmp_path / "m" / "manifest.json").write_text("{}")
-    assert "manifest.json" in sentence_of(call("predict", str(tmp_path / "m"), files("test.jsonl")))
-
-
 def test_a_vectorizer_is_no_model_that_ranks(call: Any, files: Any, tmp_path: Path) -> None:
     from sylvan.text import TfidfVectorizer
 

@@ -175,14 +175,10 @@ def labels_of(folder: Path, names: Any) -> list[list[Any]]:
     return [[list(names)[one] for one in each] for each in ids]
 
 
-def test_an_empty_file_is_a_part_without_rows_or_a_sentence(tmp_path: Path) -> None:
+def test_an_empty_file_is_named(tmp_path: Path) -> None:
     files = [lines(tmp_path / "a.jsonl"), lines(tmp_path / "b.jsonl", {"text": "sea", "labels": ["x"]})]
-    try:
-        names = data.write_parts(files, tmp_path / "parts", VECTORIZER)
-    except DataError as error:
-        assert "a.jsonl" in str(error)
-    else:
-        assert data.open_parts(tmp_path / "parts")[0].shape[0] == 1 and labels_of(tmp_path / "parts", names) == [["x"]]
+    with raises(DataError, "a.jsonl"):
+        data.write_parts(files, tmp_path / "parts", VECTORIZER)
 
 
 def test_one_bad_line_is_named(tmp_path: Path) -> None:
@@ -202,12 +198,8 @@ def test_labels_as_numbers_mixed_and_twice(tmp_path: Path) -> None:
     names = data.write_parts([numbers], tmp_path / "numbers", VECTORIZER)
     assert labels_of(tmp_path / "numbers", names) == [["3", "7"], ["10"]]
     twice = lines(tmp_path / "t.jsonl", {"text": "sea", "labels": ["b", "a", "b"]})
-    try:
-        names = data.write_parts([twice], tmp_path / "twice", VECTORIZER)
-    except DataError as error:
-        assert "t.jsonl" in str(error)
-    else:
-        assert labels_of(tmp_path / "twice", names) == [["a", "b"]]
+    names = data.write_parts([twice], tmp_path / "twice", VECTORIZER)
+    assert labels_of(tmp_path / "twice", names) == [["a", "b"]]
     mixed = lines(tmp_path / "m.jsonl", {"text": "sea", "labels": [7, "seven"]})
     apart = [numbers, lines(tmp_path / "s.jsonl", {"text": "sea", "labels": ["seven"]})]
     for at, files in enumerate([[mixed], apart]):
@@ -257,12 +249,8 @@ def test_parquet_that_is_odd(tmp_path: Path) -> None:
         with raises(DataError, name):
             data.write_parts([written(name, **columns)], tmp_path / f"{name}.parts")
     twice = written("twice", indices=numbers, values=[[1.0, 5.0, 2.0]], labels=[["a"]])
-    try:
-        data.write_parts([twice], tmp_path / "twice.parts")
-    except DataError as error:
-        assert "twice" in str(error)
-    else:
-        assert data.open_parts(tmp_path / "twice.parts")[0].take(np.arange(1)).data.tolist() == [5, 3]
+    data.write_parts([twice], tmp_path / "twice.parts")
+    assert data.open_parts(tmp_path / "twice.parts")[0].take(np.arange(1)).data.tolist() == [5, 3]
     empty = written("empty", indices=pa.array([], numbers.type), values=pa.array([], numbers.type),
                     labels=pa.array([], pa.list_(pa.string())))  # fmt: skip
     full = written("full", indices=[[3]], values=[[1.0]], labels=[["a"]])
@@ -297,17 +285,14 @@ def test_other_files_in_the_same_folder_are_refused(tmp_path: Path) -> None:
         data.write_parts([one], tmp_path / "parts", VECTORIZER, vocabulary=data.Vocabulary(["w", "x"]))
 
 
-def test_a_file_more_gives_other_label_numbers(tmp_path: Path) -> None:
+def test_a_file_more_that_gives_other_label_numbers_is_refused(tmp_path: Path) -> None:
     """Interrupted, then called with a further file whose labels come first: old parts would have wrong numbers."""
     one = lines(tmp_path / "a.jsonl", {"text": "sea", "labels": ["x"]})
-    two = lines(tmp_path / "b.jsonl", {"text": "sea", "labels": ["a"]})
     data.write_parts([one], tmp_path / "parts", VECTORIZER)
-    try:
-        names = data.write_parts([one, two], tmp_path / "parts", VECTORIZER)
-    except DataError as error:
-        assert "part-00000" in str(error)
-    else:
-        assert labels_of(tmp_path / "parts", names) == [["x"], ["a"]]
+    with raises(DataError, "part-00000"):
+        data.write_parts(
+            [one, lines(tmp_path / "b.jsonl", {"text": "sea", "labels": ["a"]})], tmp_path / "parts", VECTORIZER
+        )
 
 
 # ---------------------------------------- what is left open

@@ -61,14 +61,6 @@ def test_taken_rows_are_those_of_the_matrix(
         assert one.tobytes() == other.tobytes()
 
 
-def test_labels_lie_beside_their_rows(tmp_path: Path) -> None:
-    data.save_parts(tmp_path, X, Y, rows_per_part=11)
-    _, labels = data.open_parts(tmp_path)
-    assert labels is not None and labels.shape == Y.shape
-    for name in ("indptr", "indices", "data"):
-        assert np.array_equal(getattr(labels, name), getattr(Y, name))
-
-
 def test_scaled_rows_are_scaled_when_they_are_read(parts: RowParts) -> None:
     factors = np.arange(1, 13, dtype=np.float32)
     rows = np.array([3, 20, 49])
@@ -214,8 +206,6 @@ def test_what_doesnt_fit_is_said(parts: RowParts, tmp_path: Path) -> None:
     data.save_parts(tmp_path, X, Y)
     with raises(DataError, "already"):
         data.save_parts(tmp_path, X, Y)
-    with raises(DataError, "rows_per_part", 1, 0):
-        data.save_parts(tmp_path / "new", X, rows_per_part=0)
     large = X.to_scipy() * np.float32(1e16)
     data.save_parts(tmp_path / "large", large, rows_per_part=11)
     with raises(DataError, "1e+15"):

@@ -15,8 +15,7 @@ import huggingface_hub.constants
 import huggingface_hub.file_download
 import huggingface_hub.hf_api
 import huggingface_hub.utils._http
-from hub_models import LABELS, TEXTS
-from hub_server import WRITER, Hub, hub_server
+from hub_server import LABELS, TEXTS, WRITER, Hub, hub_server
 
 from sylvan import TextModel, TfidfVectorizer, XRLinear
 

@@ -18,6 +18,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+TEXTS = ["the white whale", "whale hunting", "the sea and the whale", "poems of the sea", "poetry", "a poem"] * 4
+LABELS = [["whaling"], ["whaling"], ["whaling", "sea"], ["poetry", "sea"], ["poetry"], ["poetry"]] * 4
 READER, WRITER = "hf_readerreaderreader", "hf_writerwriterwriter"
 _LFS = (".npy", ".safetensors", ".bin", ".pkl")
 

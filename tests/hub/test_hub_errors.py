@@ -6,8 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from hub_models import TEXTS
-from hub_server import Hub
+from hub_server import TEXTS, Hub
 from kit.errors import raises
 
 import sylvan

@@ -11,8 +11,7 @@ import huggingface_hub
 import numpy as np
 import pytest
 import yaml
-from hub_models import LABELS, TEXTS
-from hub_server import READER, WRITER, Hub
+from hub_server import LABELS, READER, TEXTS, WRITER, Hub
 from kit.bits import same_bits
 from kit.errors import raises
 

@@ -14,8 +14,7 @@ from typing import Any
 import child_processes
 import numpy as np
 import pytest
-from hub_models import LABELS, TEXTS
-from hub_server import Hub
+from hub_server import LABELS, TEXTS, Hub
 from kit.errors import raises
 
 import sylvan

@@ -1,4 +1,4 @@
-"""Notes in a saved model's manifest: in one step, with the arrays as they were, gone with the next save."""
+"""Notes in a saved model's manifest: in one step, gone with the next save; where a model cannot be saved at all."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kit.errors import raises
 
 from sylvan import store
 from sylvan.errors import ModelError
-from sylvan.store import State
+from sylvan.store import State, check_target, save
 
 
 @pytest.fixture
@@ -74,3 +74,32 @@ def test_what_is_no_model(tmp_path: Path, folder: Path) -> None:
     (folder / "manifest.json").write_text("{}")
     with raises(ModelError, "format"):
         store.annotate(folder, {})
+
+
+def test_nothing_an_empty_folder_and_a_model_are_fine(tmp_path: Path) -> None:
+    check_target(tmp_path / "new" / "deeper")
+    check_target(tmp_path)
+    save(tmp_path / "model", State("example", 1))
+    check_target(tmp_path / "model")
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("mine")
+    with raises(ModelError, "folder"):
+        check_target(tmp_path / "file")
+    with pytest.raises(ModelError):
+        check_target(tmp_path / "file" / "below")
+
+
+def test_a_folder_of_somebody_else_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").write_text("mine")
+    with raises(ModelError, "model"):
+        check_target(tmp_path)
+
+
+@pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="nothing is forbidden to this user")
+def test_a_folder_that_may_not_be_written_is_refused(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    with raises(ModelError, "written"):
+        check_target(tmp_path / "model")

@@ -1,4 +1,4 @@
-"""The Beam Tree as the last layer of a task: its weights stand for the class table, its search ranks."""
+"""Beam Tree and CANE as a task's loss: weights that are trained as the class table is, scores, search, errors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tasks.small_jobs import JOBS
 from sylvan.errors import ParameterError
 from sylvan.indexing import balanced_tree
 from sylvan.neural import load_best, train
-from sylvan.sampling import BeamTreeHead, RowwiseAdagrad, Uniform, make_head, make_loss
+from sylvan.sampling import BeamTreeHead, CANELoss, RowwiseAdagrad, Uniform, make_head, make_loss
 from sylvan.tasks import LanguageModel
 from sylvan.tasks.base import context_centers
 from sylvan.tasks.language_model import END
@@ -116,14 +116,6 @@ def test_the_best_model_comes_back(tmp_path: Any) -> None:
     assert again.evaluate("test") == job.evaluate("test")
 
 
-def test_resuming_gives_the_same_bits(tmp_path: Any) -> None:
-    whole, first, second = (language_model() for _ in range(3))
-    train(whole, epochs=1, max_steps=8)
-    train(first, epochs=1, max_steps=4, folder=tmp_path)
-    train(second, epochs=1, max_steps=8, folder=tmp_path, resume=True)
-    assert torch.equal(whole.table_, second.table_) and not torch.equal(whole.table_, first.table_)
-
-
 def test_a_head_given_as_an_object() -> None:
     n_words = len(small_jobs.corpus().words)
     head = BeamTreeHead(10, balanced_tree(range(n_words), 4), 5, bias=False)
@@ -178,3 +170,43 @@ def test_words_in_like_places_are_alike() -> None:
     assert apart[same].max() < 1e-5 < 0.5 < apart[~same].min()
     again = context_centers(np.stack([kinds, np.full(4000, -1)], axis=1), targets, 13, dim=4)
     assert np.array_equal(centers, again)
+
+
+CANE: dict[str, Any] = {"loss": "cane", "sampler": "unigram", "n_samples": 4}
+
+
+@pytest.mark.parametrize(("task", "optimizer"), [*zip(JOBS, ["adagrad", "rowwise-adagrad", "sgd"], strict=True)])
+def test_vectors_of_subsets_are_trained_as_the_class_table_is(task: str, optimizer: str) -> None:
+    job = JOBS[task](**CANE, optimizer=optimizer, table_learning_rate=0.25)
+    vectors = job._objective.loss.candidates.subset_vectors
+    theirs = [one for one in job.optimizers for group in one.param_groups for p in group["params"] if p is vectors]
+    assert len(theirs) == 1 and theirs[0].param_groups[0]["lr"] == 0.25
+    assert type(theirs[0]) is (torch.optim.SGD if optimizer == "sgd" else RowwiseAdagrad)
+    all_of_them = [id(p) for one in job.optimizers for group in one.param_groups for p in group["params"]]
+    assert sorted(all_of_them) == sorted(id(p) for p in job.module.parameters())
+    train(job, epochs=1, max_steps=1)
+    assert float(vectors.detach().abs().max()) > 0
+
+
+@pytest.mark.parametrize("learning", ["path", "own"])
+def test_a_language_model_with_cane(learning: str) -> None:
+    parameters = {"n_subsets": 4, "learning": learning, "beam": 4}
+    rates = {"learning_rate": 0.01, "table_learning_rate": 0.4}
+    task = small_jobs.language_model(sampler="unigram", loss="cane", n_samples=6, loss_parameters=parameters, **rates)
+    before = task.evaluate("validation")["perplexity"]
+    train(task, epochs=2)
+    after = task.evaluate("validation")["perplexity"]
+    assert after < 0.8 * before
+    loss = task._objective.loss
+    assert isinstance(loss, CANELoss) and loss.sampler is loss.noise
+    assert float(loss.candidates.subset_vectors.detach().abs().max()) > 0
+    whole = loss.output_embeddings(task.table_)
+    assert (whole is task.table_) == (learning == "own")
+    sentence = ["w3", "w4", "w5"]
+    surprises = task.log_probabilities(sentence)
+    with torch.no_grad():
+        task.table_.copy_(whole)
+        if learning == "path":
+            loss.candidates.subset_vectors.zero_()
+    assert torch.allclose(task.log_probabilities(sentence), surprises, atol=1e-5)
+    assert task.evaluate("validation")["perplexity"] == pytest.approx(after, rel=1e-5)

@@ -168,15 +168,8 @@ def test_an_adaptive_sampler_is_refreshed_on_schedule(corpus: Corpus) -> None:
 
 # Whose state differs from that of the others; that each carries it over is in sampling/test_contract.py.
 SAMPLERS = (
-    "in-batch",
-    "softmax",
-    "sphere",
-    "lsh",
-    "exact-midx-rq",
-    "midx-learned-rq",
-    "midx-joint-pq",
-    "midx-aware-rq",
-)
+    "in-batch", "softmax", "sphere", "lsh", "exact-midx-rq", "midx-learned-rq", "midx-joint-pq", "midx-aware-rq",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -184,6 +177,7 @@ SAMPLERS = (
     [
         {"model": "lstm", "dropout": 0.2},
         {"model": "transformer"},
+        {"loss": "beam-tree"},
         {"sampler": "rff", "sampler_parameters": {"n_features": 8}},
         *({"sampler": name, "codewords": 4} for name in SAMPLERS),
     ],

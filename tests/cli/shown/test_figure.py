@@ -13,26 +13,13 @@ pytest.importorskip("matplotlib")
 
 def test_png_and_svg(call: Any, files: Any, tmp_path: Path) -> None:
     png, svg = tmp_path / "result.png", tmp_path / "result.svg"
-    plain = call("evaluate", files.text_model, files("test.jsonl"), "-k", "1,2")
-    drawn = call(
-        "evaluate", files.text_model, files("test.jsonl"), "-k", "1,2", "--figure", str(png), "--figure", str(svg)
-    )
-    assert drawn == plain, "a deeper ranking for the curves changes no figure"
+    words = ("evaluate", files.text_model, files("test.jsonl"), "-k", "1,2")
+    drawn = call(*words, "--figure", str(png), "--figure", str(svg))
+    assert drawn == call(*words), "a deeper ranking for the curves changes no figure"
     assert png.read_bytes().startswith(b"\x89PNG") and png.stat().st_size > 10_000
     content = svg.read_text("utf-8")
     again = tmp_path / "again.svg"
-    call(
-        "evaluate",
-        files.text_model,
-        files("test.jsonl"),
-        "-k",
-        "1,2",
-        "--figure",
-        str(png),
-        "--figure",
-        str(again),
-        "-q",
-    )
+    call(*words, "--figure", str(png), "--figure", str(again), "-q")
     assert again.read_text("utf-8") == content
     for words in ("Precision and recall", "recall", "Reliability", "Frequent and rare", "text-model on test.jsonl"):
         assert words in content, words

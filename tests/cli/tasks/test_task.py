@@ -1,7 +1,8 @@
-"""``sylvan task``: a language model from files to results, resuming, several seeds, and wrong usage."""
+"""``sylvan task``: every task from files to results; resuming, several seeds, what is left in folders, wrong usage."""
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 from pathlib import Path
@@ -9,11 +10,24 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from child_processes import python
-from task_results import results
+from kit.errors import raises
 
+import sylvan
+from sylvan import data, metrics
 from sylvan.cli import task_runs
 from sylvan.cli.task import TASKS
+from sylvan.errors import ModelError
+from sylvan.neural import RefreshSchedule, load_best
+from sylvan.tasks import ExtremeClassification
+
+
+def results(folder: Path) -> dict[str, Any]:
+    """What a training wrote."""
+    written: dict[str, Any] = json.loads((folder / "results.json").read_text())
+    return written
+
 
 SMALL = (
     "--sampler", "uniform", "--samples", "4", "--set", "embedding=8", "--set", "hidden=8", "--set", "length=5",
@@ -144,24 +158,6 @@ def test_every_task_has_an_example_and_lists_what_it_takes(call: Any) -> None:
         assert "midx-rq" in text and "n_samples=" in text and "nce" in text and "beam-tree" in text
 
 
-@pytest.mark.parametrize(
-    ("line", "expected"),
-    [
-        ("sylvan task lang", ["plain,language-model"]),
-        ("sylvan task language-model --set emb", ["plain,embedding=", "plain,embedding_learning_rate="]),
-        ("sylvan task language-model --sampler midx-r", ["plain,midx-rq"]),
-        ("sylvan task language-model --loss nc", ["plain,nce"]),
-        ("sylvan task language-model --loss beam", ["plain,beam-tree"]),
-        ("sylvan task language-model texts --out ru", ["dir,ru"]),
-    ],
-)
-def test_completion(line: str, expected: list[str], call: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COMP_WORDS", line)
-    monkeypatch.setenv("COMP_CWORD", str(len(line.split(" ")) - 1))
-    monkeypatch.setenv("_SYLVAN_COMPLETE", "bash_complete")
-    assert call().out.split() == expected
-
-
 def test_a_task_without_a_name_shows_its_help(call: Any) -> None:
     outcome = call("task")
     assert outcome.code == 2 and "language-model" in outcome.err and "Error" not in outcome.err
@@ -194,3 +190,207 @@ def test_interrupted_it_says_what_is_left(
     assert stopped.code == 1 and "Traceback" not in stopped.err
     assert stopped.err.startswith("Interrupted; what is trained so far lies in") and "--resume" in stopped.err
     assert call(*words, "--epochs", "2", "--resume").code == 0
+
+
+RECOMMENDER = (
+    "--sampler", "uniform", "--samples", "4", "--set", "dim=8", "--set", "hidden=8", "--set", "max_length=4",
+    "--set", "batch_size=16", "--min-interactions", "1",
+)  # fmt: skip
+CLASSIFIER = ("--sampler", "uniform", "--samples", "3", "--set", "dim=8", "--set", "batch_size=16")
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("files")
+    rng = np.random.default_rng(0)
+    rows = [(user, int(item), time) for user in range(30) for time, item in enumerate(rng.integers(9, size=5))]
+    rng.shuffle(rows)
+    (folder / "log.tsv").write_text("".join(f"u{user}\ti{item}\t{time}\n" for user, item, time in rows))
+    (folder / "users.txt").write_text(
+        "".join(f"{u} {' '.join(map(str, rng.integers(9, size=6)))}\n" for u in range(30))
+    )
+    words = ["red", "green", "blue", "black", "white", "pink"]
+    for name, n in (("train", 60), ("dev", 15), ("test", 15)):
+        lines = []
+        for _ in range(n):
+            chosen = rng.choice(6, 2, replace=False)
+            lines.append(json.dumps({"text": " ".join(words[i] for i in chosen), "labels": [f"L{i}" for i in chosen]}))
+        (folder / f"{name}.jsonl").write_text("\n".join(lines) + "\n")
+    for name, n in (("trn", 40), ("tst", 10)):
+        classes = rng.integers(6, size=n)
+        data.save_npz(folder / f"X.{name}.npz", sp.csr_matrix(np.eye(6, dtype=np.float32)[classes]))
+        data.save_npz(folder / f"Y.{name}.npz", sp.csr_matrix(np.eye(6, dtype=np.float32)[classes]))
+    return folder
+
+
+@pytest.mark.parametrize("words", [("log.tsv",), ("users.txt", "--set", "encoder=gru4rec", "--set", "split=last")])
+def test_a_recommender(call: Any, files: Path, tmp_path: Path, words: tuple[str, ...]) -> None:
+    out = tmp_path / "run"
+    command = ("task", "sequential-recommendation", str(files / words[0]), *words[1:], *RECOMMENDER, "--out", str(out))
+    outcome = call(*command, "--epochs", "1")
+    assert outcome.code == 0, outcome.err
+    assert outcome.out.startswith(f"Read 30 users, 9 items, {150 if words[0] == 'log.tsv' else 180} interactions.")
+    assert "validation ndcg@10" in outcome.out and "test ndcg@10" in outcome.out
+    assert call(*command, "--epochs", "2", "--resume", "-q").out == ""
+    written = results(out)
+    assert [entry["epoch"] for entry in written["epochs"]] == [1, 2]
+    assert set(written["test"]) == {f"{name}@{k}" for name in ("ndcg", "recall") for k in (10, 20, 50)}
+    assert written["settings"]["task"] == "sequential-recommendation" and written["training"]["patience"] == 10
+
+
+def test_a_classifier_of_texts(call: Any, files: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    parts = ("--validation", str(files / "dev.jsonl"), "--test", str(files / "test.jsonl"))
+    command = ("task", "extreme-classification", str(files / "train.jsonl"), *parts, *CLASSIFIER, "--out", str(out))
+    outcome = call(*command, "--epochs", "1", "--set-text", "sublinear_tf=true")
+    assert outcome.code == 0, outcome.err
+    assert f"Read 60 rows from {files / 'train.jsonl'}: JSON lines" in outcome.err and "test P@1" in outcome.out
+    assert call(*command, "--epochs", "12", "--resume", "-q", "--set-text", "sublinear_tf=true").code == 0
+    written = results(out)
+    assert set(written["test"]) == {"P@1", "P@3", "P@5"} and written["test"]["P@1"] > 0.6
+    assert written["settings"]["data"] == "60 rows, 6 features, 6 classes"
+    # What ranks new texts: the vectorizer, the labels' names, and the best model in a job of the same settings.
+    rows = [json.loads(line) for line in (files / "train.jsonl").read_text(encoding="utf-8").splitlines()]
+    vectorizer, names = sylvan.load(out / "vectorizer"), sylvan.load(out / "labels")
+    X, Y = vectorizer.transform([row["text"] for row in rows]), names.encode([row["labels"] for row in rows])
+    settings = {name: written["settings"][name] for name in ("sampler", "n_samples", "dim", "batch_size")}
+    job = ExtremeClassification(X, Y, **settings)
+    load_best(out, job.module)
+    assert metrics.precision(Y, job.rank(X, 1), (1,))[1] > 0.6
+    with raises(ModelError, "network"):
+        load_best(out, ExtremeClassification(X, Y, **{**settings, "dim": settings["dim"] + 1}).module)
+
+
+def test_a_classifier_of_matrices(call: Any, files: Path, tmp_path: Path) -> None:
+    test_part = ("--test", str(files / "X.tst.npz"), "--test-labels", str(files / "Y.tst.npz"))
+    source = (str(files / "X.trn.npz"), "--labels", str(files / "Y.trn.npz"))
+    words = (*CLASSIFIER, "--epochs", "1", "--seed", "0", "--seed", "1", "--out")
+    outcome = call("task", "extreme-classification", *source, *test_part, *words, str(tmp_path / "apart"))
+    assert outcome.code == 0, outcome.err
+    assert "Read 40 rows" in outcome.err and "Over 2 seeds: test P@1" in outcome.out
+    folder = ("extreme-classification", str(files), "--test", str(files))
+    whole = call("task", *folder, *words, str(tmp_path / "folder"), "-q")
+    assert whole.code == 0, whole.err
+    assert results(tmp_path / "folder")["test"] == results(tmp_path / "apart")["test"]
+
+
+# Words after the name of a task, with {in} for the folder of the files.
+RECOMMENDING = {
+    "two logs": ("{in}/log.tsv {in}/log.tsv", "must be one file of interactions"),
+    "no log": ("{in}/nothing.tsv", "There is no file"),
+    "no such split": ("{in}/log.tsv --set split=half", "'users', 'interactions', 'last'"),
+    "no such encoder": ("{in}/log.tsv --set encoder=lstm", "must be one of 'sasrec', 'gru4rec', or a SequenceEncoder"),
+    "lines in the wrong layout": ("{in}/log.tsv --layout users", "the user"),
+    "too few interactions": ("{in}/log.tsv --min-interactions 99", "Lower --min-interactions"),
+}
+CLASSIFYING = {
+    "two trainings": ("{in}/train.jsonl {in}/dev.jsonl", "must be one file to train on"),
+    "labels of nothing": ("{in}/train.jsonl --test-labels {in}/Y.tst.npz", "--test-labels goes with --test"),
+    "a matrix for texts": ("{in}/train.jsonl --test {in}/X.tst.npz", "must be like the training file"),
+    "text settings of a matrix": (
+        "{in}/X.trn.npz --labels {in}/Y.trn.npz --set-text min_df=2", "--set-text is for text"),
+    "no such text setting": ("{in}/train.jsonl --set-text ngram=1,2", "Did you mean 'ngrams'"),
+    "a matrix without labels": ("{in}/X.trn.npz", "give them with --labels Y.npz"),
+    "more samples than classes": ("{in}/train.jsonl --sampler uniform --samples 100", "100"),
+}  # fmt: skip
+WRONG_OF_OTHERS = [("sequential-recommendation", *case) for case in RECOMMENDING.values()]
+WRONG_OF_OTHERS += [("extreme-classification", *case) for case in CLASSIFYING.values()]
+
+
+@pytest.mark.parametrize(("task", "words", "piece"), WRONG_OF_OTHERS)
+def test_wrong_usage_of_the_others(task: str, words: str, piece: str, call: Any, files: Path, tmp_path: Path) -> None:
+    typed = [word.replace("{in}", str(files)) for word in words.split()]
+    outcome = call("task", task, *typed, "--out", str(tmp_path / "out"), "-q")
+    assert outcome.code == 2 and "Traceback" not in outcome.err
+    assert outcome.err.startswith("Error: ") and piece in outcome.err, outcome.err
+    assert not (tmp_path / "out").exists()
+
+
+CLASSES = ("--sampler", "uniform", "--set", "dim=8", "--set", "batch_size=16", "-q")
+COLOURS = ("red", "green", "blue", "black", "white", "pink")
+
+
+def write_texts(path: Path, first: str, n: int = 60) -> Path:
+    """Rows of two words, each a label too; ``first`` marks the labels of this file."""
+    rows = [(COLOURS[i % 6], COLOURS[(i // 6 + 1 + i) % 6]) for i in range(n)]
+    lines = [json.dumps({"text": " ".join(row), "labels": [first + word for word in row]}) for row in rows]
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def classify(call: Any, data: Path, out: Path, *more: str) -> Any:
+    return call("task", "extreme-classification", str(data), *CLASSES, "--epochs", "1", "--out", str(out), *more)
+
+
+@pytest.mark.parametrize("more", [("--samples", "100"), ("--samples", "3", "--epochs", "0")], ids=" ".join)
+def test_what_is_refused_leaves_no_folder(more: tuple[str, ...], call: Any, tmp_path: Path) -> None:
+    outcome = classify(call, write_texts(tmp_path / "a.jsonl", "A"), tmp_path / "out", *more)
+    assert outcome.code == 2 and outcome.err.count("\n") == 1
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("seeds", [(), ("--seed", "3", "--seed", "4")], ids=["one", "several"])
+def test_a_refused_resume_leaves_the_runs_labels_and_promises_nothing(
+    seeds: tuple[str, ...], call: Any, tmp_path: Path
+) -> None:
+    out, more = tmp_path / "out", ("--samples", "3", *seeds)
+    first, other = write_texts(tmp_path / "a.jsonl", "A"), write_texts(tmp_path / "b.jsonl", "B", 66)
+    assert classify(call, first, out, *more).code == 0
+    labels = list(sylvan.load(out / "labels"))
+    for texts, wrong in ((other, ()), (other, ("--set", "learning_rate=0.5")), (first, ("--set", "learning_rate=0.5"))):
+        outcome = classify(call, texts, out, *more, "--resume", *wrong)
+        assert outcome.code == 2 and "of another training" in outcome.err
+        assert "choose another folder, or remove it." in outcome.err and "with --resume goes on" not in outcome.err
+        assert list(sylvan.load(out / "labels")) == labels
+    assert classify(call, first, out, *more, "--resume", "--epochs", "2").code == 0
+    assert classify(call, other, out, *more, "--no-resume").code == 0
+    assert next(iter(sylvan.load(out / "labels"))).startswith("B")
+
+
+def test_no_seed_is_trained_when_another_cannot_go_on(call: Any, tmp_path: Path) -> None:
+    data, out = write_texts(tmp_path / "a.jsonl", "A"), tmp_path / "out"
+    assert classify(call, data, out / "seed-2", "--samples", "4", "--seed", "2").code == 0
+    outcome = classify(call, data, out, "--samples", "3", "--seed", "1", "--seed", "2", "--resume")
+    assert outcome.code == 2 and "the setting 'n_samples' was 4 and is 3" in outcome.err
+    assert not (out / "seed-1").exists() and not (out / "labels").exists()
+
+
+def test_other_texts_of_the_same_size_are_no_training_to_go_on_with(call: Any, tmp_path: Path) -> None:
+    data, out = write_texts(tmp_path / "a.jsonl", "A"), tmp_path / "out"
+    assert classify(call, data, out, "--samples", "3").code == 0
+    lines = data.read_text().splitlines()
+    data.write_text("\n".join([lines[1], lines[0], *lines[2:]]) + "\n")
+    outcome = classify(call, data, out, "--samples", "3", "--resume", "--epochs", "2")
+    assert outcome.code == 2 and "the setting 'data_checksum' was another" in outcome.err
+
+
+def test_a_wrong_sampler_beside_the_full_softmax(call: Any, tmp_path: Path) -> None:
+    data = write_texts(tmp_path / "a.jsonl", "A")
+    outcome = classify(call, data, tmp_path / "out", "--loss", "full", "--sampler", "nope")
+    assert outcome.code == 2 and outcome.err.startswith("Error: There is no sampler 'nope'. The known ones are: ")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_small_set_needs_no_option(call: Any, tmp_path: Path) -> None:
+    outcome = call(
+        "task", "extreme-classification", str(write_texts(tmp_path / "a.jsonl", "A")), "--epochs", "1",
+        "--out", str(tmp_path / "out"),
+    )  # fmt: skip
+    assert outcome.code == 0, outcome.err
+    settings = json.loads((tmp_path / "out" / "results.json").read_text())["settings"]
+    assert settings["n_samples"] == 3 and settings["sampler"] == "midx-aware-rq"
+    assert settings["loss"] == "head-and-tail"
+
+
+def test_the_warning_of_adam_is_a_sentence(call: Any, tmp_path: Path) -> None:
+    data = write_texts(tmp_path / "a.jsonl", "A")
+    outcome = classify(call, data, tmp_path / "out", "--set", "optimizer=adam")
+    assert outcome.code == 0
+    assert outcome.err.startswith("Warning: SparseAdam trains the class table of a sampled loss.")
+    assert outcome.err.count("\n") == 1 and ".py" not in outcome.err
+
+
+def test_the_help_has_the_default_of_the_schedule(call: Any) -> None:
+    text = " ".join(call("task", "language-model", "--help").out.split())
+    for n in (10_000, 1_000_000):
+        assert f"{RefreshSchedule.for_classes(n).every} with {n:,} classes" in text

@@ -1,4 +1,4 @@
-"""Encoders of texts: the same vectors as by the obvious way, whatever the batch; what a training of them changes."""
+"""Encoders of texts: the same vectors as by the obvious way, whatever the batch and the tokenizer; their training."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 import torch
 from child_processes import environment, python
 from kit.errors import raises
@@ -16,6 +17,7 @@ from neural.text.tiny_bert import minilm, tiny_bert
 
 from sylvan.errors import DataError, ParameterError
 from sylvan.neural import (
+    BagEncoder,
     BagTextEncoder,
     SentenceEncoder,
     TextEncoder,
@@ -24,6 +26,7 @@ from sylvan.neural import (
     embed,
     open_encoder,
 )
+from sylvan.neural.text import hugging_face
 
 TEXTS = ["Whales in the south seas", "", "A history of the law", "astronomy " * 100, "love", "Grüße 北京 \U0001f40b"]
 POOLINGS = ("mean", "cls", "pooler", "max", "last")
@@ -307,3 +310,111 @@ embed(open_encoder({str(tmp_path / "saved")!r}), ["whale"])
     paths = os.pathsep.join(path for path in sys.path if path)
     done = python("-c", code, env=environment(PYTHONPATH=paths, HF_HUB_OFFLINE="1"))
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+@pytest.mark.parametrize("hidden", [None, 7])
+def test_bag_encoder_against_a_dense_product(hidden: int | None) -> None:
+    torch.manual_seed(2)
+    encoder = BagEncoder(30, 5, hidden=hidden)
+    X = sp.random(6, 30, 0.2, format="csr", random_state=3, dtype=np.float32)
+    X = sp.vstack([X[:2], sp.csr_matrix((1, 30), dtype=np.float32), X[2:]], format="csr")  # with an empty row
+    parts = (torch.from_numpy(X.indices.astype(np.int64)), torch.from_numpy(X.indptr.astype(np.int64)))
+    found = encoder(*parts, torch.from_numpy(X.data))
+    summed = torch.from_numpy(X.toarray()) @ encoder.features + encoder.constant
+    expected = summed if hidden is None else encoder._map(torch.relu(summed))
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
+    found.sum().backward()
+    assert encoder.features.grad is not None and encoder.features.grad.is_sparse
+    touched = encoder.features.grad.coalesce().indices().flatten().tolist()
+    assert touched == sorted(set(X.indices.tolist()))
+
+
+def test_bag_encoder_refuses_what_does_not_fit_together() -> None:
+    encoder = BagEncoder(30, 5)
+    ids = torch.tensor([1, 2])
+    with raises(DataError, "nnz"):
+        encoder(ids, torch.tensor([0, 2]), torch.ones(3))
+    with raises(ParameterError, "n_features", "BagEncoder"):
+        BagEncoder(0)
+
+
+SOME_WORDS = "the of whales in south seas Astronomy für Anfänger l'été it's 1,984 北京 www.example.org/a-b_c?d=e ---"
+WORDS_APART = SOME_WORDS.split()
+
+
+def texts() -> list[str]:
+    """Texts long and short, with spaces of all kinds, and such as have none."""
+    rng = np.random.default_rng(0)
+    spaces = [" "] * 8 + ["  ", "\n", "\t ", "\u3000"]
+    found = ["", " ", "a" * 5000, "北京" * 3000, " " * 5000 + "whale", "whale" + " " * 5000 + "seas", "a " * 3000]
+    for n in (1, 5, 20, 60, 100, 300, 1000):
+        for _ in range(2):
+            found.append("".join(str(rng.choice(WORDS_APART)) + str(rng.choice(spaces)) for _ in range(n)))
+    return found
+
+
+def trained(kind: str) -> Any:
+    from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+    from transformers import PreTrainedTokenizerFast
+
+    special = ["<pad>", "<unk>", "<s>", "</s>"]
+    trainer: Any
+    if kind == "unigram":
+        tokenizer = Tokenizer(models.Unigram())
+        tokenizer.normalizer = normalizers.NFKC()
+        tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+        trainer = trainers.UnigramTrainer(vocab_size=120, special_tokens=special, unk_token="<unk>")
+    else:
+        tokenizer = Tokenizer(models.BPE())
+        tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+        tokenizer.decoder = decoders.ByteLevel()
+        alphabet = pre_tokenizers.ByteLevel.alphabet()
+        trainer = trainers.BpeTrainer(vocab_size=350, special_tokens=special, initial_alphabet=alphabet)
+    tokenizer.train_from_iterator([SOME_WORDS] * 20, trainer)
+    ids = [(token, tokenizer.token_to_id(token)) for token in ("<s>", "</s>")]
+    tokenizer.post_processor = processors.TemplateProcessing(single="<s> $A </s>", special_tokens=ids)
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, pad_token="<pad>", unk_token="<unk>")
+
+
+@pytest.mark.parametrize("kind", ["wordpiece", "bpe", "unigram"])
+def test_beginnings_are_enough(kind: str, tmp_path: Path) -> None:
+    if kind == "wordpiece":
+        tokenizer = TransformerEncoder(tiny_bert(tmp_path / "bert", [SOME_WORDS]), max_length=40).load().tokenizer
+    else:
+        tokenizer = trained(kind)
+    given = texts()
+    whole = [tokenizer(text, verbose=False)["input_ids"] for text in given]
+    for max_length in (3, 10, 40):
+        ids, n_truncated = hugging_face.token_ids(tokenizer, given, max_length)
+        assert ids == [tokenizer(text, truncation=True, max_length=max_length)["input_ids"] for text in given]
+        assert n_truncated == sum(len(row) > max_length for row in whole)
+        assert {len(row) for row in ids} >= {2, max_length}
+
+
+def test_only_beginnings_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    tokenizer = trained("bpe")
+    read: list[int] = []
+    real = hugging_face._encode
+
+    def counting(tokenizer: Any, texts: list[str], max_length: int) -> Any:
+        read.extend(len(text) for text in texts)
+        return real(tokenizer, texts, max_length)
+
+    monkeypatch.setattr(hugging_face, "_encode", counting)
+    long = "whales in the south seas " * 10_000
+    tokenizer.truncation_side = "left"
+    left, _ = hugging_face.token_ids(tokenizer, [long], 20)
+    assert read == [len(long)]  # only its end is used
+    tokenizer.truncation_side = "right"
+    right, n_truncated = hugging_face.token_ids(tokenizer, [long, "whales"], 20)
+    assert sum(read[1:]) < 500 and n_truncated == 1 and right[0] != left[0]
+
+
+def test_tokenizers_in_python() -> None:
+    from transformers import ByT5Tokenizer
+
+    tokenizer = ByT5Tokenizer()
+    given = ["whale", "", "a whale at sea", "1234567"]
+    ids, n_truncated = hugging_face.token_ids(tokenizer, given, 8)
+    assert [len(row) for row in ids] == [6, 1, 8, 8] and n_truncated == 1
+    assert ids[0] == tokenizer("whale")["input_ids"]
