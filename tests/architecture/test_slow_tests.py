@@ -28,7 +28,6 @@ WHOLLY_SLOW: dict[str, str] = {
     "ranking/test_resume.py": "trainings that are killed at every part",
     "ranking/test_tail.py": "a training with rare labels",
     "serve/test_page_access.py": "a browser",
-    "serve/test_page_compare.py": "a browser",
     "serve/test_page_states.py": "a browser",
     "serve/test_page_tag.py": "a browser",
     "serve/test_page_tree.py": "a browser",

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,8 @@ from serve.asgi import Asking, running
 from serve.models import sample, saved, text_model
 
 import sylvan
-from sylvan import TextModel, data, serve
-from sylvan.serve import ServedFolder
+from sylvan import TextModel, TfidfVectorizer, data, serve
+from sylvan.serve import ServedFolder, answers
 from sylvan.serve.answers import find_terms
 from sylvan.serve.versions import Version, open_version
 
@@ -110,6 +111,26 @@ def test_terms_are_found_wherever_a_slow_search_finds_them(text: str, term: str)
     else:
         assert all("".join(c.lower() if len(c.lower()) == 1 else c for c in text[a:b]) == term for a, b in found)
         assert set(expected) <= set(found) or term not in "漢字ß"
+
+
+@pytest.mark.parametrize(
+    ("text", "weights", "params", "found"),
+    [
+        ("WHALING in the South  Seas: the whales", {"whale": 1.0, "south sea": 0.5, "of the": 0.1}, {"stem": "en"},
+         ["WHALING", "South  Seas", "whales"]),
+        ("ein Haus, wir hausen, Häuser", {"haus": 1.0}, {"lemmatize": "de"}, ["Haus", "Häuser"]),
+        ("Whaling, whales", {"whales": 1.0}, {}, ["whales"]),
+    ],
+)  # fmt: skip
+def test_stems_and_lemmas_are_marked_at_the_words_counted_as_them(
+    text: str, weights: dict[str, float], params: dict[str, Any], found: list[str]
+) -> None:
+    pytest.importorskip("snowballstemmer")
+    pytest.importorskip("simplemma")
+    texts = ["whales of the seas", "a voyage", "bread and cakes", "viele Häuser"]
+    model = TextModel(TfidfVectorizer(ngrams=(1, 2), **params)).fit(texts, [["a"], ["b"], ["c"], ["d"]])
+    spans = answers._spans(SimpleNamespace(model=model), text, weights)  # type: ignore[arg-type]
+    assert [text[span.start : span.end] for span in spans] == found
 
 
 def test_what_can_not_be_explained_is_said(asking: Asking) -> None:

@@ -37,62 +37,46 @@ async def _begun(model: Model) -> None:
     await asyncio.get_running_loop().run_in_executor(None, model.begun.wait, PATIENCE)
 
 
-def test_what_comes_meanwhile_is_answered_together() -> None:
-    model = Model()
-    engine = Engine("m", 100, PATIENCE)
+def answered(engine: Engine, model: Model, *asked: tuple[str, list[Any]]) -> list[Any]:
+    """What each is answered, a key and rows; all but the first come while that one is worked at."""
 
     async def ask() -> list[Any]:
-        first = asyncio.create_task(engine.ask("k", [1], model.answer))
+        tasks = [asyncio.create_task(engine.ask(*asked[0], model.answer))]
         await _begun(model)
-        others = [asyncio.create_task(engine.ask("k", [i, i + 100], model.answer)) for i in range(2, 7)]
-        other_key = asyncio.create_task(engine.ask("l", [50], model.answer))
+        tasks += [asyncio.create_task(engine.ask(*one, model.answer)) for one in asked[1:]]
         await asyncio.sleep(0)
-        assert engine.waiting == 7
+        assert engine.waiting == len(asked)
         model.go.set()
-        return await asyncio.gather(first, *others, other_key)
+        return await asyncio.gather(*tasks, return_exceptions=True)
 
-    assert run(ask()) == [[2], *([2 * i, 2 * i + 200] for i in range(2, 7)), [100]]
-    assert model.batches == [[1], [2, 102, 3, 103, 4, 104, 5, 105, 6, 106], [50]]
+    results = run(ask())
     assert engine.waiting == 0
     engine.close()
+    return results
+
+
+def test_what_comes_meanwhile_is_answered_together() -> None:
+    model = Model()
+    together = [("k", [i, i + 100]) for i in range(2, 7)]
+    results = answered(Engine("m", 100, PATIENCE), model, ("k", [1]), *together, ("l", [50]))
+    assert results == [[2], *([2 * i, 2 * i + 200] for i in range(2, 7)), [100]]
+    assert model.batches == [[1], [2, 102, 3, 103, 4, 104, 5, 105, 6, 106], [50]]
 
 
 def test_batches_have_a_most() -> None:
     model = Model()
     sizes: list[int] = []
-    engine = Engine("m", 1000, 60, sizes.append)
-
-    async def ask() -> None:
-        first = asyncio.create_task(engine.ask("k", [0], model.answer))
-        await _begun(model)
-        rest = [asyncio.create_task(engine.ask("k", [1] * 100, model.answer)) for _ in range(5)]
-        large = asyncio.create_task(engine.ask("k", [1] * (MOST_ROWS + 1), model.answer))
-        await asyncio.sleep(0)
-        model.go.set()
-        await asyncio.gather(first, *rest, large)
-
-    run(ask())
+    asked = [("k", [0]), *[("k", [1] * 100)] * 5, ("k", [1] * (MOST_ROWS + 1))]
+    answered(Engine("m", 1000, 60, sizes.append), model, *asked)
     assert sizes == [1, 200, 200, 100, MOST_ROWS + 1] or sizes == [1, 200, 200, MOST_ROWS + 1, 100]
     assert [len(batch) for batch in model.batches] == sizes
-    engine.close()
 
 
 def test_one_at_fault_spoils_no_other() -> None:
-    model = Model()
-    engine = Engine("m", 100, PATIENCE)
-
-    async def ask() -> list[Any]:
-        first = asyncio.create_task(engine.ask("k", [1], model.answer))
-        await _begun(model)
-        rest = [asyncio.create_task(engine.ask("k", [row], model.answer)) for row in (2, "bad", 3)]
-        await asyncio.sleep(0)
-        model.go.set()
-        return list(await asyncio.gather(first, *rest, return_exceptions=True))
-
-    one, two, bad, three = run(ask())
+    asked = [("k", [1]), ("k", [2]), ("k", ["bad"]), ("k", [3])]
+    one, two, bad, three = answered(Engine("m", 100, PATIENCE), Model(), *asked)
     assert (one, two, three) == ([2], [4], [6])
     assert isinstance(bad, ValueError)
-    engine.close()
 
 
 def test_a_full_queue_refuses_the_next() -> None:
