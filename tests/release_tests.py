@@ -29,7 +29,6 @@ RELEASE = {
     "models/transformer/test_tuning_processes.py": PROCESSES,
     "models/xr/test_plan.py::test_memory_and_size_are_near_the_real_ones": PLANS,
     "models/xr/test_plan.py::test_sizes_are_near_the_real_ones": PLANS,
-    "models/xr/test_plan.py::test_sizes_from_a_sample_are_near_the_real_ones": PLANS,
     "neural/loop/test_data_parallel.py": PROCESSES,
     "neural/loop/test_processes.py": PROCESSES,
     "sampling/heads/test_beam_tree_head.py::test_compiled_it_is_the_same": COMPILER,

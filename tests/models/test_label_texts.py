@@ -233,15 +233,6 @@ class TestAnswers:
         assert "L33" in kept.choose([asked], threshold={"L33": 0.01}).names[0]
         assert "L33" not in kept.choose([asked], threshold={"L33": 0.99}).names[0]
 
-    def test_allowed_and_denied_by_name(self, kept: TextModel) -> None:
-        asked = [DESCRIBED["L33"], DESCRIBED["L34"]]
-        assert kept.rank(asked, k=3, allowed=["L33", "L34"]).names[0][0] == "L33"
-        assert kept.rank(asked, k=1, allowed=[["L33"], ["L34"]]).names == [["L33"], ["L34"]]
-        assert all("L33" not in names for names in kept.rank(asked, k=40, denied=["L33"]).names)
-        assert kept.rank(asked, k=3, allowed=["L33"], denied=["L33"]).names == [[], []]
-        with raises(DataError, "L99"):
-            kept.rank(asked, denied=["L99"])
-
     def test_rare_labels_may_count_more(self, kept: TextModel) -> None:
         asked = DESCRIBED["L33"]
         plain = kept.rank([asked], k=40)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from kit.errors import raises
 
@@ -238,3 +238,43 @@ def test_sparse_arrays_where_scikit_learn_is_set_to_them() -> None:
             for matrix in (model.predict(X), model.predict_proba(X)):
                 assert type(matrix) is kind
     assert type(model.predict(X)) is sp.csr_matrix
+
+
+# ---------------------------------------- a row of weight n counts as n equal rows
+
+DRAWN = np.random.default_rng(7)
+ROWS = DRAWN.standard_normal((24, 6)).astype(np.float32)
+CLASSES = DRAWN.integers(0, 4, 24)
+EXACT = {"calibration": None, "tolerance": 1e-4, "max_iterations": 3000, "threshold": 0.0, "weight_dtype": "float32"}
+WEIGHED = {
+    "one layer": lambda: XRLinear(scaling="none", n_jobs=1, **EXACT),
+    "logistic": lambda: XRLinear(scaling="none", loss="logistic", n_jobs=1, **EXACT),
+    "neighbours": lambda: NeighborRanker(n_neighbors=10_000, calibration=None, n_jobs=1),
+}
+weights = st.lists(st.integers(0, 4), min_size=24, max_size=24).filter(
+    lambda w: len(set(CLASSES[np.array(w) > 0])) == 4
+)
+
+
+def scores(model: Any, rows: Any) -> np.ndarray:
+    return model.rank(rows, k=4).to_csr(4).toarray()
+
+
+@pytest.mark.parametrize("name", WEIGHED)
+@settings(max_examples=6)
+@given(weight=weights)
+def test_weights_agree_with_repeated_rows(name: str, weight: list[int]) -> None:
+    weighted = WEIGHED[name]().fit(ROWS, CLASSES, sample_weight=weight)
+    repeated = WEIGHED[name]().fit(ROWS.repeat(weight, axis=0), CLASSES.repeat(weight))
+    plain = WEIGHED[name]().fit(ROWS, CLASSES)
+    found, expected = scores(weighted, ROWS), scores(repeated, ROWS)
+    np.testing.assert_allclose(found, expected, atol=2e-3)
+    if max(weight) > min(weight) + 2:
+        assert not np.allclose(scores(plain, ROWS), expected, atol=2e-3), "else the weights wouldn't matter"
+
+
+def test_weights_of_texts() -> None:
+    texts, labels, weight = ["sea ship", "sea", "land", "land sea"], ["a", "a", "b", "b"], [1, 3, 2, 0]
+    weighted = TextModel(model=XRLinear(n_jobs=1, **EXACT)).fit(texts, labels, sample_weight=weight)
+    zeroed = TextModel(model=XRLinear(n_jobs=1, **EXACT)).fit(texts, labels, sample_weight=[1, 3, 2, 1])
+    assert weighted.rank(["land sea"], k=2).scores.tolist() != zeroed.rank(["land sea"], k=2).scores.tolist()

@@ -12,13 +12,7 @@ import scipy.sparse as sp
 from kit.errors import raises
 
 import sylvan
-from sylvan import (
-    Ensemble,
-    NeighborRanker,
-    TextModel,
-    TfidfVectorizer,
-    XRLinear,
-)
+from sylvan import Ensemble, NeighborRanker, TextModel, TfidfVectorizer, XRLinear
 from sylvan.errors import DataError, NotFittedError, ParameterError, UnsupportedError
 from sylvan.models.base import Estimator
 from sylvan.params.fields import parameterized

@@ -15,11 +15,12 @@ import scipy.sparse as sp
 from child_processes import start
 from kit.bits import same_bits
 from kit.errors import raises
+from kit.watching import calls_of
 from tuned_rows import Clock, corpus  # type: ignore[import-not-found]
 from waiting import PATIENCE
 
 import sylvan
-from sylvan import TfidfVectorizer, XRLinear, metrics
+from sylvan import TfidfVectorizer, XRLinear, metrics, store
 from sylvan.arrays import validate
 from sylvan.arrays.topk import TopK
 from sylvan.errors import DataError, ModelError, ParameterError, TuningError
@@ -109,32 +110,20 @@ def test_rungs_and_pruning(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_features_and_trees_are_made_once(rows: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = {"texts": 0, "trees": 0}
-    fit, index = TfidfVectorizer.fit_transform_blocks, XRLinear.index
-
-    def counted(self: Any, *args: Any, **options: Any) -> Any:
-        made["texts"] += 1
-        return fit(self, *args, **options)
-
-    def indexed(self: Any, *args: Any, **options: Any) -> Any:
-        made["trees"] += 1
-        return index(self, *args, **options)
-
-    monkeypatch.setattr(TfidfVectorizer, "fit_transform_blocks", counted)
-    monkeypatch.setattr(XRLinear, "index", indexed)
-
+    vectorized = calls_of(monkeypatch, TfidfVectorizer, "fit_transform_blocks")
+    trees = calls_of(monkeypatch, XRLinear, "index")
     labels = validate.labels(sylvan.data.Vocabulary.from_labels(rows[1]).encode(rows[1]))
     train, holdout = split_rows(np.ones(len(rows[0]), bool))
     bench = Workbench(rows[0], labels, train, holdout, Metric.of("P@1"), 0, 1, Clock(0.001))
     shape = {"max_leaf": 2, "branching": 2}
     tops = [bench.measure(Setting("xr-linear", {**shape, **more}), 0).top for more in ({}, {"beam": 3}, {"cost": 2.0})]
-    assert made == {"texts": 1, "trees": 1}
+    assert len(vectorized) == len(trees) == 1
     alone = XRLinear(**shape, n_jobs=1).fit(bench.features(Setting("xr-linear"), 0).train, bench.rung_labels(0)[0])
     expected = alone.probabilities(alone.rank(bench.features(Setting("xr-linear"), 0).holdout, 6))
     assert np.array_equal(tops[0].scores, expected.scores)  # a shared tree gives the same bits
     bench.measure(Setting("xr-linear", {**shape, "seed": 1}), 0)
     bench.measure(Setting("xr-linear", shape, {"min_df": 2}), 0)
-    assert made == {"texts": 2, "trees": 3}
+    assert (len(vectorized), len(trees)) == (2, 3)
 
 
 # ------------------------------------------------------------------------------------------ limits and budgets
@@ -152,6 +141,18 @@ def test_a_size_is_held_by_the_final_model(tmp_path: Path) -> None:
     small.model.save(tmp_path / "m")
     assert sum(path.stat().st_size for path in (tmp_path / "m").rglob("*") if path.is_file()) <= limit
     assert small.best.n_bytes is not None and small.best.n_bytes <= limit
+
+
+def test_a_model_without_room_for_weights_is_judged_without_them() -> None:
+    X, Y = np.eye(8, dtype=np.float32).repeat(4, axis=0), np.arange(8).repeat(4)
+    model = XRLinear(max_leaf=2, n_jobs=1).fit(X, Y)
+    whole = store.saved_bytes(model.to_state())
+    bench = Workbench.__new__(Workbench)
+    for room in (-5, 1, 100):
+        small, n_bytes = bench._pruned(model, whole, room)
+        assert n_bytes < whole
+        assert sum(layer.n_entries for layer in small.layers_) == 0
+    assert bench._pruned(model, whole, whole) == (model, whole)
 
 
 def test_limits_that_nothing_holds_to(rows: Any) -> None:
@@ -347,6 +348,14 @@ def test_a_page_escapes_what_it_shows(result: sylvan.TuneResult, tmp_path: Path)
     assert "&lt;b&gt;bold" in page and "<b>" not in page
 
 
+def neighbors(n: int) -> list[Trial]:
+    """Trials that took as long as each other."""
+    return [
+        Trial(at, (Setting("neighbors", {"n_neighbors": at + 1}),), score=0.5, n_rows=9, seconds=1.0, n_bytes=10,
+              latency=0.1) for at in range(n)
+    ]  # fmt: skip
+
+
 def test_ensembles_join_what_is_different() -> None:
     """Two rankings that are each right on half of the rows are joined; the score is that of the ensemble."""
 
@@ -362,9 +371,7 @@ def test_ensembles_join_what_is_different() -> None:
                 labels[row] = np.roll(np.arange(5), -(row % 5))
                 scores[row, 0] = 0.9
         tops.append(TopK(labels, scores))
-    trials = [Trial(at, (Setting("neighbors", {"n_neighbors": at + 1}),), score=0.5, n_rows=9, seconds=1.0, n_bytes=10,
-                    latency=0.1) for at in range(3)]  # fmt: skip
-    metric = Metric.of("P@1")
+    trials, metric = neighbors(3), Metric.of("P@1")
 
     def score(top: Any) -> Any:
         return metric.scores(truth, top, np.ones(5, np.int64), 9)
@@ -390,9 +397,7 @@ def test_an_ensemble_of_chance_is_not_taken() -> None:
         for row in range(n):
             labels[row, :2] = labels[row, :2][rng.permutation(2)]  # places that the score doesn't tell apart
         tops.append(TopK(labels, np.tile(np.linspace(0.9, 0.1, 30, dtype=np.float32), (n, 1))))
-    trials = [Trial(at, (Setting("neighbors", {"n_neighbors": at + 1}),), score=0.5, n_rows=9, seconds=1.0, n_bytes=10,
-                    latency=0.1) for at in range(4)]  # fmt: skip
-    metric = Metric.of("P@5")
+    trials, metric = neighbors(4), Metric.of("P@5")
 
     def score(top: Any) -> Any:
         return metric.scores(truth, top, np.ones(30, np.int64), 9)

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from kit.errors import raises
 
 import sylvan
-from sylvan import BeamTreeClassifier, Ensemble, LabelTree, NeighborRanker, TextModel, TfidfVectorizer, kernels
+from sylvan import BeamTreeClassifier, LabelTree, kernels
 from sylvan.errors import DataError, MemoryLimitError, NotFittedError, ParameterError
 from sylvan.matching.class_beam import all_scores
 from sylvan.models.beam_tree import training as beam_tree_training
@@ -410,18 +410,6 @@ def test_a_plan() -> None:
 
 
 # ---------------------------------------- beside the others
-
-
-def test_texts_and_ensembles() -> None:
-    texts = ["whales at sea", "bread and cakes", "planets and stars"] * 5
-    labels = ["Sea", "Baking", "Sky"] * 5
-    tagger = TextModel(TfidfVectorizer(), BeamTreeClassifier(n_jobs=1)).fit(texts, labels)
-    assert tagger.rank(["the whales", "some bread"], k=1).names == [["Sea"], ["Baking"]]
-    assert tagger.choose(["the stars"], k=1).names == [["Sky"]]
-    with raises(DataError, "row 1", 2):
-        TextModel(model=BeamTreeClassifier()).fit(texts[:2], [["Sea"], ["Sea", "Sky"]])
-    both = Ensemble([make(), NeighborRanker(n_jobs=1)]).fit(X, sp.csr_matrix(np.eye(6)[y]))
-    assert both.rank(Q, k=1).labels.ravel().tolist() == list(range(6))
 
 
 def test_trees_are_no_deeper_than_what_a_folder_holds() -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from bucket_logits import all_logits
+from word_topics import all_logits
 
 from sylvan.models.irli import bucket_network
 from sylvan.models.irli.bucket_network import BucketNetwork, best_buckets, expected_affinity

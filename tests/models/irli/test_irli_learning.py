@@ -9,8 +9,8 @@ import kit.bits
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from bucket_logits import all_logits
 from kit.errors import raises
+from word_topics import all_logits
 
 torch = pytest.importorskip("torch")
 

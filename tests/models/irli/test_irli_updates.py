@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from bucket_logits import all_logits
 from kit.bits import bits
 from kit.errors import raises, warns
-from word_topics import N_LABELS, SMALL, topics
+from kit.watching import calls_of, stopped
+from word_topics import N_LABELS, SMALL, all_logits, topics
 
 pytest.importorskip("torch")
 
@@ -164,16 +164,10 @@ def test_each_epoch_has_its_own_rows() -> None:
 def test_known_rows_are_drawn_anew_for_each_epoch_and_update(
     model: IRLIClassifier, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    seen: list[np.ndarray] = []
-    train_on = training.GroupTrainer.train
-
-    def watched(self: Any, *args: Any, rows: Any, fade: bool) -> float:
-        seen.append(rows)
-        assert fade and self.X.shape[0] == len(LATER) + len(KNOWN)
-        return train_on(self, *args, rows=rows, fade=fade)
-
-    monkeypatch.setattr(training.GroupTrainer, "train", watched)
+    calls = calls_of(monkeypatch, training.GroupTrainer, "train")
     model.update(*NEW, rows=BEFORE).update(*NEW, rows=BEFORE)
+    assert all(call.options["fade"] and call.args[0].X.shape[0] == len(LATER) + len(KNOWN) for call in calls)
+    seen = [call.options["rows"] for call in calls]
     n, beside = len(LATER), max(2 * len(LATER), 500)
     for rows in seen:
         assert rows.shape == (8, n + beside)
@@ -347,20 +341,11 @@ def test_errors_change_nothing(model: IRLIClassifier, given: dict[str, Any], kin
     assert bits(model) == before
 
 
-def test_an_interruption_changes_nothing(model: IRLIClassifier, monkeypatch: pytest.MonkeyPatch) -> None:
-    before, train_on, calls = bits(model), training.GroupTrainer.train, [0]
-
-    def interrupted(self: Any, *args: Any, **options: Any) -> float:
-        calls[0] += 1
-        loss = train_on(self, *args, **options)
-        if self.repetitions.stop == 6:
-            raise KeyboardInterrupt
-        return loss
-
-    monkeypatch.setattr(training.GroupTrainer, "train", interrupted)
-    with pytest.raises(KeyboardInterrupt):
+def test_an_interruption_changes_nothing(model: IRLIClassifier) -> None:
+    before = bits(model)
+    with stopped(rounds, "network_of", 1):  # all networks are trained by then
         model.update(*NEW, rows=BEFORE)
-    assert calls[0] and bits(model) == before
+    assert bits(model) == before
 
 
 def test_weights_that_leave_the_numbers_change_nothing(model: IRLIClassifier) -> None:

@@ -1,4 +1,4 @@
-"""Rows of words that tell their labels, and a classifier small enough to learn from them in no time."""
+"""Rows of words that tell their labels, a classifier small enough to learn from them in no time, and all its logits."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+
+from sylvan.models.irli.bucket_network import BucketNetwork
 
 N_LABELS = 40
 SMALL: dict[str, Any] = {"n_buckets": 12, "n_repetitions": 6, "hidden": 32, "learning_rate": 0.01}
@@ -20,3 +22,9 @@ def topics(n: int = 800, seed: int = 0) -> tuple[sp.csr_matrix, sp.csr_matrix]:
     Y = sp.csr_matrix((np.ones(2 * n), labels.ravel(), np.arange(0, 2 * n + 1, 2)), shape=(n, N_LABELS))
     X.sort_indices()
     return X, Y
+
+
+def all_logits(network: BucketNetwork, X: Any) -> np.ndarray:
+    """The logit of every bucket, of shape (n, n_repetitions, n_buckets)."""
+    hidden = network.hidden_values(X)
+    return np.stack([network.bucket_logits(hidden, r) for r in range(network.n_repetitions)], axis=1)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from kit.bits import bits
+from kit.watching import stopped
 from rows_with_pairs import SETTINGS, X, parity, reranker, y
 
 import sylvan
@@ -78,14 +79,6 @@ def refused(state: store.State, folder: Path) -> None:
         assert str(caught.value).endswith(".") and "\n" not in str(caught.value)
 
 
-class Stopped(BaseException):
-    """What stands for Ctrl-C."""
-
-
-def stops(*args: Any, **options: Any) -> Any:
-    raise Stopped
-
-
 def made() -> Reranker:
     """Two trees that hold rows out, and neighbours, which are asked last."""
     trees = [XRLinear(max_leaf=30, n_jobs=1), XRLinear(branching=2, max_leaf=3, n_jobs=1)]
@@ -105,15 +98,13 @@ def test_members_that_are_finished_are_not_trained_again(
     monkeypatch.setattr(checkpointed, "SECONDS", 0.0)
     expected = made().fit(X, y)
     work = tmp_path / "work"
-    with monkeypatch.context() as patch:
-        patch.setattr(*place, stops)
-        with pytest.raises(Stopped):
-            made().fit(X, y, checkpoint=work)
-        first = times(work, "member0") | times(work, "member1")
-        assert first
-        with pytest.raises(Stopped):
-            made().fit(X, y, checkpoint=work)
-        assert times(work, "member0") | times(work, "member1") == first, "nothing of them was done again"
+    with stopped(*place, 1):
+        made().fit(X, y, checkpoint=work)
+    first = times(work, "member0") | times(work, "member1")
+    assert first
+    with stopped(*place, 1):
+        made().fit(X, y, checkpoint=work)
+    assert times(work, "member0") | times(work, "member1") == first, "nothing of them was done again"
     model = made().fit(X, y, checkpoint=work)
     assert bits(model.rank(X)) == bits(expected.rank(X))
     assert not list(tmp_path.iterdir())

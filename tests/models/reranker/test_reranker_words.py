@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
 
 import numpy as np
 import pytest
 from kit.errors import raises
+from kit.watching import calls_of
 
 from sylvan import LexicalMatcher, NeighborRanker, Reranker, TextModel, XRLinear
 from sylvan.arrays import validate
@@ -52,26 +52,17 @@ def test_features_without_rows_are_those_of_a_matcher_that_never_had_them(weight
 
 def test_rows_that_teach_the_order_are_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     rows, labels = texts()
-    seen: list[tuple[list[str], np.ndarray, np.ndarray]] = []
-    features = LexicalMatcher.features
-
-    def watched(self: LexicalMatcher, texts: Any, candidates: Any, **options: Any) -> np.ndarray:
-        found = features(self, texts, candidates, **options)
-        seen.append((list(texts), np.array(candidates), found))
-        return found
-
-    with monkeypatch.context() as patch:
-        patch.setattr(LexicalMatcher, "features", watched)
-        model = Reranker([LexicalMatcher(n_trees=5)], scorer="trees", n_trees=5, n_jobs=1)
-        model.fit(rows, labels, label_texts=NAMES)
-    ((asked, candidates, columns),) = seen
+    calls = calls_of(monkeypatch, LexicalMatcher, "features")
+    model = Reranker([LexicalMatcher(n_trees=5)], scorer="trees", n_trees=5, n_jobs=1)
+    model.fit(rows, labels, label_texts=NAMES)
+    (((_, asked, candidates), _, columns),) = calls
     assert len(asked) == 250 and candidates.max() == 5
     held = [rows.index(text) for text in asked]
     assert len(set(held)) == 250
     rest = np.setdiff1d(np.arange(1000), held)
     other = LexicalMatcher(n_trees=0).fit([rows[at] for at in rest], [labels[at] for at in rest], label_texts=NAMES)
     assert list(other.vocabulary_) == list(model.vocabulary_)
-    np.testing.assert_array_equal(columns, features(other, asked, candidates))
+    np.testing.assert_array_equal(columns, other.features(asked, candidates))
     names = [name for name in model.feature_names_ if name.startswith("member0 words: ")]
     assert names == [f"member0 words: {name}" for name in other.feature_names_]
 

@@ -14,6 +14,7 @@ import torch
 from fine_tuned_books import QUICK, Set, bag, books, tuned
 from kit.bits import same_bits
 from kit.errors import raises
+from kit.watching import calls_of, stopped
 
 from sylvan import XRLinear, metrics
 from sylvan.arrays import validate
@@ -93,64 +94,29 @@ def test_without_bootstrapping_tables_begin_with_zeros() -> None:
         assert not found.table[found.table > 1e-20].any() and np.allclose(found.bias, -1)
 
 
-def test_every_positive_is_a_candidate_and_the_beam_adds_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    batches = []
-    original = LayerJob._batch
-
-    def watched(self: LayerJob, rows: Any) -> Any:
-        batch = original(self, rows)
-        batches.append((self.layer.n_nodes, rows, batch))
-        return batch
-
-    monkeypatch.setattr(LayerJob, "_batch", watched)
-    given = books()
-    tuned(bag(), [1, 2], matcher=replace(QUICK, max_steps=3))
-    assert {n for n, *_ in batches} == set(given.tree.layer_sizes[1:])
-    leaf_of = np.argsort(given.tree.leaf_labels)
-    for n_nodes, rows, batch in batches:
-        nodes, positive = batch["candidate_nodes"].numpy(), batch["candidate_positive"].numpy()
-        layer = given.tree.layer_sizes.index(n_nodes)
-        for at, row in enumerate(rows):
-            labels = given.Y.indices[given.Y.indptr[row] : given.Y.indptr[row + 1]]
-            wanted = {given.tree.path(int(leaf_of[label]))[layer] for label in labels}
-            assert set(nodes[positive[at]].tolist()) == wanted
-        candidates = batch["candidate_weights"].numpy() > 0
-        assert (candidates & ~positive).sum() > positive.sum()
-
-
 @pytest.mark.parametrize("layer", [0, 1, 2])
 def test_batches_hold_what_the_teacher_and_the_beam_open_with_their_costs(
     layer: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each batch against slow counts: candidates below positives and below the beam, and the factor of each one."""
-    given, batches, beams = books(), [], []
-    batch_of, search = LayerJob._batch, FineTuning.search
-
-    def watched(self: LayerJob, rows: Any) -> Any:
-        batches.append((rows, batch := batch_of(self, rows)))
-        return batch
-
-    def searched(self: FineTuning, *args: Any) -> Any:
-        beams.append(found := search(self, *args))
-        return found
-
-    monkeypatch.setattr(LayerJob, "_batch", watched)
-    monkeypatch.setattr(FineTuning, "search", searched)
+    given = books()
+    batches, beams = calls_of(monkeypatch, LayerJob, "_batch"), calls_of(monkeypatch, FineTuning, "search")
     tuned(bag(), [layer], matcher=replace(QUICK, max_steps=3, negative_cost=0.3, refresh=None))
     assert len(beams) == (layer > 0) and len(batches) == 3
     leaf_of, tree = np.argsort(given.tree.leaf_labels), given.tree
     only_by_beam = several = 0
-    for rows, batch in batches:
+    for (_, rows), _, batch in batches:
         nodes, weights = batch["candidate_nodes"].numpy(), batch["candidate_weights"].numpy()
-        for row, found in zip(rows, weights, strict=True):
+        for row, found, positive in zip(rows, weights, batch["candidate_positive"].numpy(), strict=True):
             labels = given.Y.indices[given.Y.indptr[row] : given.Y.indptr[row + 1]]
             paths = [tree.path(int(leaf_of[label])) for label in labels]
             counts = Counter(path[layer] for path in paths)
-            looked = set(beams[0][row].tolist()) - {-1} if layer else {0}
+            looked = set(beams[0].result[row].tolist()) - {-1} if layer else {0}
             opened = looked | {path[layer - 1] for path in paths} if layer else looked
             below = [c for p in opened for c in range(*tree.child_offsets[layer][[p, p + 1]].tolist())]
             expected = {c: counts[c] / len(paths) if c in counts else 0.3 for c in below}
             assert {int(nodes[at]): found[at] for at in np.flatnonzero(found)} == pytest.approx(expected, rel=1e-6)
+            assert set(nodes[positive].tolist()) == set(counts), "every positive is a candidate"
             only_by_beam += bool(layer and looked - {path[layer - 1] for path in paths})
             several += len(counts) < len(paths)
     assert layer == 0 or only_by_beam
@@ -203,28 +169,14 @@ def test_several_resolutions_beat_one_at_equal_steps() -> None:
     assert min(several) > max(one) + 0.02, (several, one)
 
 
-def test_costs_change_what_is_learned() -> None:
-    tables = [
-        tuned(bag(), [0], matcher=replace(QUICK, relevance=norm, max_steps=5)).layers[0].table
-        for norm in ("l1", "none")
-    ]
-    assert not np.array_equal(*tables)
-
-
 @pytest.mark.parametrize("normalize", [True, False])
 def test_scores_are_of_vectors_of_length_1_or_as_they_are(normalize: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """In training and in measuring; those as they are have different lengths."""
-    lengths: dict[bool, list[float]] = {True: [], False: []}
-    forward = LabelLayer.forward
-
-    def watched(self: LabelLayer, embeddings: torch.Tensor, nodes: torch.Tensor) -> torch.Tensor:
-        lengths[embeddings.requires_grad].extend(embeddings.detach().norm(dim=1).tolist())
-        return forward(self, embeddings, nodes)
-
-    monkeypatch.setattr(LabelLayer, "forward", watched)
+    calls = calls_of(monkeypatch, LabelLayer, "forward")
     tuned(bag(), [0], matcher=replace(QUICK, max_steps=4, holdout=20, normalize=normalize))
-    for found in lengths.values():
-        assert found and np.allclose(found, 1, atol=1e-4) == normalize, found[:3]
+    for training in (True, False):
+        embeddings = [call.args[1].detach() for call in calls if call.args[1].requires_grad == training]
+        assert np.allclose(torch.cat(embeddings).norm(dim=1), 1, atol=1e-4) == normalize
 
 
 def test_rows_of_no_weight_teach_nothing() -> None:
@@ -245,11 +197,9 @@ def test_rows_of_no_weight_teach_nothing() -> None:
 
 
 def test_candidates_are_refreshed_within_a_layer(monkeypatch: pytest.MonkeyPatch) -> None:
-    looked: list[np.ndarray] = []
-    look = FineTuning._look
-    monkeypatch.setattr(FineTuning, "_look", lambda self, *args: looked.append(look(self, *args)) or looked[-1])
+    looked = calls_of(monkeypatch, FineTuning, "_look")
     tuned(bag(), [2], matcher=replace(QUICK, max_steps=25, refresh=10))
-    assert len(looked) == 2 and not np.array_equal(*looked)
+    assert len(looked) == 2 and not np.array_equal(*(call.result for call in looked))
 
 
 def test_the_same_seed_gives_the_same_bits_whatever_the_number_of_threads() -> None:
@@ -265,10 +215,6 @@ def test_the_same_seed_gives_the_same_bits_whatever_the_number_of_threads() -> N
 # Going on after a stop.
 
 
-class Stopped(Exception):
-    pass
-
-
 @cache
 def uninterrupted() -> tuple[Set, TransformerMatcher, BagTextEncoder, FineTuned]:
     """40 steps a layer, two epochs of 20."""
@@ -281,22 +227,11 @@ def uninterrupted() -> tuple[Set, TransformerMatcher, BagTextEncoder, FineTuned]
 
 
 @pytest.mark.parametrize("stop", [25, 41, 115])
-def test_going_on_gives_the_same_bits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop: int) -> None:
+def test_going_on_gives_the_same_bits(tmp_path: Path, stop: int) -> None:
     """Stopped within layers, within epochs, and between layers."""
     small, settings, whole, expected = uninterrupted()
-    original, count = LayerJob.step, 0
-
-    def failing(self: LayerJob, batch: Any, step: int) -> Any:
-        nonlocal count
-        count += 1
-        if count == stop:
-            raise Stopped
-        return original(self, batch, step)
-
-    monkeypatch.setattr(LayerJob, "step", failing)
-    with pytest.raises(Stopped):
+    with stopped(LayerJob, "step", stop):
         tuned(bag(dropout=0.2), range(small.tree.depth), small, settings, checkpoint=tmp_path / "work")
-    monkeypatch.setattr(LayerJob, "step", original)
     encoder = bag(dropout=0.2)
     found = tuned(encoder, range(small.tree.depth), small, settings, checkpoint=tmp_path / "work")
     assert len(found.layers) == len(expected.layers)
@@ -309,7 +244,7 @@ def test_going_on_gives_the_same_bits(tmp_path: Path, monkeypatch: pytest.Monkey
         assert torch.equal(encoder.state_dict()[name], value), name
 
 
-def test_the_scale_of_losses_goes_on_from_layer_to_layer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_scale_of_losses_goes_on_from_layer_to_layer(tmp_path: Path) -> None:
     """What float16 needs on a GPU, on the CPU: which steps it leaves out depends on the scale that it has come to."""
 
     def scaled() -> Engine:
@@ -319,17 +254,8 @@ def test_the_scale_of_losses_goes_on_from_layer_to_layer(tmp_path: Path, monkeyp
 
     settings, engine = replace(QUICK, max_steps=10), scaled()
     tuned(bag(), [0, 1], matcher=settings, engine=engine)
-    original = LayerJob.step
-
-    def failing(self: LayerJob, batch: Any, step: int) -> Any:
-        if self.layer.n_nodes > 10:
-            raise Stopped
-        return original(self, batch, step)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(LayerJob, "step", failing)
-        with pytest.raises(Stopped):
-            tuned(bag(), [0, 1], matcher=settings, engine=scaled(), checkpoint=tmp_path)
+    with stopped(LayerJob, "step", lambda job, batch, step: job.layer.n_nodes > 10):
+        tuned(bag(), [0, 1], matcher=settings, engine=scaled(), checkpoint=tmp_path)
     again = scaled()
     tuned(bag(), [0, 1], matcher=settings, engine=again, checkpoint=tmp_path)
     found, wanted = again.state()["scaler"], engine.state()["scaler"]

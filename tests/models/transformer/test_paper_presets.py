@@ -129,6 +129,8 @@ def test_base_is_as_it_was() -> None:
 
 
 def test_ensembles_are_of_three_encoders() -> None:
+    from sylvan.neural import BagTextEncoder
+
     nine, three = XTransformer.ensemble(preset="paper"), XRTransformer.ensemble(preset="paper", n_jobs=1)
     large = ("bert-large-cased-whole-word-masking", "roberta-large", "xlnet-large-cased")
     base = ("bert-base-uncased", "roberta-base", "xlnet-base-cased")
@@ -141,6 +143,9 @@ def test_ensembles_are_of_three_encoders() -> None:
     other = XRTransformer.ensemble(["a", "b"], preset="paper", seeds=[5, 6])
     assert [(m.encoder, m.seed) for m in other.members] == [("a", 5), ("a", 6), ("b", 5), ("b", 6)]
     assert [m.seed for m in XRTransformer.ensemble(["a", "b"]).members] == [0, 0]
+    opened = [BagTextEncoder(dim=8, n_buckets=64), BagTextEncoder(dim=4, n_buckets=64)]
+    both = XTransformer.ensemble(opened, seeds=(0, 1), preset="tiny")
+    assert [(m.encoder.dim, m.seed) for m in both.members] == [(8, 0), (8, 1), (4, 0), (4, 1)]
     with raises(ParameterError, "encoders", "preset='base'"):
         XRTransformer.ensemble()
     with raises(ParameterError, "preset", "XTransformer"):
@@ -191,9 +196,10 @@ def test_an_ensemble_of_local_folders_is_fitted(kind: Any, networks: list[str], 
     given = kind.ensemble(networks, seeds=[4], preset="paper", max_length=16, matcher__accumulate=1, **QUICK)
     fitted = given.fit(TEXTS, LABELS)
     assert fitted.score(TEXTS, LABELS) > 0.9
-    top = fitted.rank(TEXTS[:4], k=3)
+    top = fitted.rank(TEXTS[:4], k=3, beam=2)
     fitted.save(tmp_path / "model")
-    np.testing.assert_allclose(sylvan.load(tmp_path / "model").rank(TEXTS[:4], k=3).scores, top.scores, rtol=1e-4)
+    loaded = sylvan.load(tmp_path / "model")
+    np.testing.assert_allclose(loaded.rank(TEXTS[:4], k=3, beam=2).scores, top.scores, rtol=1e-4)
 
 
 def test_the_loss_is_equation_15(networks: list[str], monkeypatch: pytest.MonkeyPatch) -> None:

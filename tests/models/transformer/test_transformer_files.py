@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from child_processes import python
 from encoded_texts import LABELS, TEXTS, small
 from kit.bits import bits
 from kit.errors import raises
+from kit.watching import calls_of, stopped
 
 import sylvan
 from sylvan import Ensemble, TfidfVectorizer, TransformerMatcher, XRLinear, XRTransformer, XTransformer, store
@@ -27,8 +29,7 @@ def test_ranking_with_a_cache_looks_at_the_weights_once(
 ) -> None:
     from sylvan.neural.text import bag_text_encoder
 
-    calls, checksum = [], bag_text_encoder.checksum_of_tensors
-    monkeypatch.setattr(bag_text_encoder, "checksum_of_tensors", lambda *given: calls.append(1) or checksum(*given))
+    calls = calls_of(monkeypatch, bag_text_encoder, "checksum_of_tensors")
     tuned.save(tmp_path / "model")
     loaded = sylvan.load(tmp_path / "model").set_params(cache=tmp_path / "vectors", device="cpu")
     for at in range(3):
@@ -40,27 +41,17 @@ def stored_names(folder: Path) -> set[str]:
     return {name for block in folder.glob("block*") for name in block_names(store.load(block))}
 
 
-def interrupted_after(monkeypatch: pytest.MonkeyPatch, n_layers: int) -> None:
+def stopped_after(n_layers: int) -> AbstractContextManager[None]:
     from sylvan.models.transformer import fine_tuning
 
-    train, calls = fine_tuning.train, []
-
-    def stop(*given: Any, **options: Any) -> Any:
-        calls.append(1)
-        if len(calls) > n_layers:
-            raise KeyboardInterrupt
-        return train(*given, **options)
-
-    monkeypatch.setattr(fine_tuning, "train", stop)
+    return stopped(fine_tuning, "train", n_layers + 1)
 
 
 @pytest.mark.parametrize("kind", [XRTransformer, XTransformer])
 def test_resuming_gives_the_same_bits(kind: Any, tuned: Any, matched: Any, tmp_path: Path) -> None:
     expected = tuned if kind is XRTransformer else matched
-    with pytest.MonkeyPatch.context() as patch:
-        interrupted_after(patch, 1 if kind is XRTransformer else 0)
-        with pytest.raises(KeyboardInterrupt):
-            small(kind).fit(TEXTS, LABELS, checkpoint=tmp_path / "work")
+    with stopped_after(1 if kind is XRTransformer else 0):
+        small(kind).fit(TEXTS, LABELS, checkpoint=tmp_path / "work")
     assert (tmp_path / "work" / "training" / "manifest.json").is_file()
     with raises(ModelError, "training"):
         small(kind).fit(TEXTS[::-1], LABELS, checkpoint=tmp_path / "work")
@@ -74,10 +65,8 @@ def test_embeddings_and_rankers_resume_too(tuned: Any, tmp_path: Path, monkeypat
     from sylvan.runtime import checkpointed
 
     monkeypatch.setattr(checkpointed, "SECONDS", 0.0)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(XRLinear, "fit", lambda *given, **options: 1 / 0)
-        with pytest.raises(ZeroDivisionError):
-            small().fit(TEXTS, LABELS, checkpoint=tmp_path / "work")
+    with stopped(XRLinear, "fit", 1):
+        small().fit(TEXTS, LABELS, checkpoint=tmp_path / "work")
     assert "embeddings" in stored_names(tmp_path / "work")
     monkeypatch.setattr(training, "dense_features", lambda *given: 1 / 0)
     model = small().fit(TEXTS, LABELS, checkpoint=tmp_path / "work")
@@ -92,10 +81,8 @@ def test_a_checkpoint_knows_where_texts_end_and_how_an_encoder_is_trained(tmp_pa
         return BagTextEncoder(dim=8, n_buckets=64, dropout=dropout)
 
     texts = ["whale\0", "sea", *TEXTS[2:]]
-    with pytest.MonkeyPatch.context() as patch:
-        interrupted_after(patch, 1)
-        with pytest.raises(KeyboardInterrupt):
-            small(encoder=encoder(0.1)).fit(texts, LABELS, checkpoint=tmp_path / "work")
+    with stopped_after(1):
+        small(encoder=encoder(0.1)).fit(texts, LABELS, checkpoint=tmp_path / "work")
     for dropout, moved in ((0.5, texts), (0.1, ["whale", "\0sea", *TEXTS[2:]])):
         with raises(ModelError, "training"):
             small(encoder=encoder(dropout)).fit(moved, LABELS, checkpoint=tmp_path / "work")
@@ -106,10 +93,8 @@ def test_a_checkpoint_knows_where_texts_end_and_how_an_encoder_is_trained(tmp_pa
 def test_a_checkpoint_of_another_training_is_refused_by_what_differs(tmp_path: Path) -> None:
     from sylvan.neural import BagTextEncoder
 
-    with pytest.MonkeyPatch.context() as patch:
-        interrupted_after(patch, 1)
-        with pytest.raises(KeyboardInterrupt):
-            small().fit(TEXTS, LABELS, checkpoint=tmp_path / "work")
+    with stopped_after(1):
+        small().fit(TEXTS, LABELS, checkpoint=tmp_path / "work")
     for change, words in (
         ({"matcher__beam": 4}, ("matcher", "beam", 20, 4)),
         ({"seed": 7}, ("seed", 0, 7)),
@@ -249,27 +234,12 @@ def test_an_ensemble_goes_on_where_it_was_interrupted(tmp_path: Path) -> None:
         return Ensemble([small(matcher__max_steps=3), small(seed=1, matcher__max_steps=3)], weights="fit")
 
     expected = ensemble().fit(texts, labels).rank(texts, k=4).scores.tobytes()
-    fit, train = XRLinear.fit, fine_tuning.train
-    fits, layers = [0], [0]
-
-    def stop(self: Any, *given: Any, **options: Any) -> Any:
-        fits[0] += 1
-        if fits[0] == 4:  # a member of the second, that all rows train
-            raise KeyboardInterrupt
-        return fit(self, *given, **options)
-
-    def counted(*given: Any, **options: Any) -> Any:
-        layers[0] += 1
-        return train(*given, **options)
-
+    with stopped(XRLinear, "fit", 4):  # a member of the second, that all rows train
+        ensemble().fit(texts, labels, checkpoint=tmp_path / "work")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(XRLinear, "fit", stop)
-        with pytest.raises(KeyboardInterrupt):
-            ensemble().fit(texts, labels, checkpoint=tmp_path / "work")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fine_tuning, "train", counted)
+        layers = calls_of(patch, fine_tuning, "train")
         again = ensemble().fit(texts, labels, checkpoint=tmp_path / "work")
-    assert again.rank(texts, k=4).scores.tobytes() == expected and layers == [0]
+    assert again.rank(texts, k=4).scores.tobytes() == expected and not layers
     assert not (tmp_path / "work").exists()
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "letter.txt").write_text("dear")

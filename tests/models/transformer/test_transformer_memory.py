@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from encoded_texts import LABELS, TEXTS, small
 from kit.errors import raises
+from kit.watching import calls_of
 
 from sylvan import TfidfVectorizer, TransformerMatcher, XRTransformer, XTransformer
 from sylvan.errors import MemoryLimitError
@@ -59,15 +60,11 @@ def test_plan_and_report_name_the_parts() -> None:
 
 
 def test_a_plan_counts_the_steps_that_training_takes(monkeypatch: pytest.MonkeyPatch) -> None:
-    counted: list[int] = []
-    steps = TransformerMatcher.steps
-    monkeypatch.setattr(TransformerMatcher, "steps", lambda *given: counted.append(steps(*given)) or counted[-1])
-    model = small(matcher__accumulate=3)
+    steps, model = calls_of(monkeypatch, TransformerMatcher, "steps"), small(matcher__accumulate=3)
     model.plan(TEXTS, LABELS)
-    planned = counted.copy()
-    counted.clear()
+    planned = [call.result for call in steps]
     model.fit(TEXTS, LABELS)
-    assert planned == counted and len(planned) > 0
+    assert [call.result for call in steps] == 2 * planned and planned
 
 
 def test_a_plan_counts_how_often_texts_are_embedded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -77,19 +74,13 @@ def test_a_plan_counts_how_often_texts_are_embedded(monkeypatch: pytest.MonkeyPa
     from sylvan.models.transformer import training as transformer_plan
     from sylvan.neural.text import embedding
 
-    seen: list[int] = []
-    embed = embedding.embed
-    plans: list[Any] = []
-    texts_seen = transformer_plan._texts_seen
-    monkeypatch.setattr(transformer_plan, "_texts_seen", lambda *given: plans.append(texts_seen(*given)) or plans[-1])
-    for module in (deep_layer_job, fine_tuning, embedding):
-        monkeypatch.setattr(module, "embed", lambda e, t, **k: seen.append(len(t)) or embed(e, t, **k))
+    plans = calls_of(monkeypatch, transformer_plan, "_texts_seen")
     model = small(matcher__epochs=1.0, matcher__batch_size=8, matcher__refresh=2, matcher__holdout=4)
     model.plan(TEXTS, LABELS)
-    seen.clear()
+    embedded = [calls_of(monkeypatch, module, "embed") for module in (deep_layer_job, fine_tuning, embedding)]
     model.fit(TEXTS, LABELS)
-    assert plans[0][1] == sum(seen) > 48 * 4
-    assert model.set_params(frozen=True, matcher__holdout=0).plan(TEXTS, LABELS) and plans[-1] == (0, 48)
+    assert plans[0].result[1] == sum(len(call.args[1]) for calls in embedded for call in calls) > 48 * 4
+    assert model.set_params(frozen=True, matcher__holdout=0).plan(TEXTS, LABELS) and plans[-1].result == (0, 48)
 
 
 def test_a_plan_counts_what_pytorch_takes_once_it_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,9 +99,7 @@ def test_a_plan_is_of_the_encoder_whatever_the_cache_knows(monkeypatch: pytest.M
     from sylvan.neural import BagTextEncoder
 
     model = small(frozen=True, cache=tmp_path).fit(TEXTS, LABELS)
-    asked: list[int] = []
-    forward = BagTextEncoder.forward
-    monkeypatch.setattr(BagTextEncoder, "forward", lambda self, batch: asked.append(1) or forward(self, batch))
+    asked = calls_of(monkeypatch, BagTextEncoder, "forward")
     model.rank(TEXTS, k=1)
     assert not asked, "the cache knows them all"
     model.plan(TEXTS, LABELS)

@@ -10,14 +10,11 @@ import numpy as np
 import pytest
 from encoded_texts import LABELS, TEXTS, small
 from kit.bits import same_bits
+from kit.watching import calls_of
 
 import sylvan
 from sylvan import TransformerMatcher, XRLinear, XRTransformer, XTransformer
-from sylvan.models.transformer.presets import (
-    PRESETS,
-    encoder_of,
-    kind_of,
-)
+from sylvan.models.transformer.presets import PRESETS, encoder_of, kind_of
 
 pytest.importorskip("torch")
 
@@ -116,22 +113,20 @@ def test_rankers_learn_from_the_vectors_that_they_are_asked_with(
     """Whatever the encoder was trained in: vectors in bf16 lie some 1e-2 away from those in float32."""
     from sylvan.neural import Engine, embed
 
-    learned: list[Any] = []
-    rank = kind.training.rank
-    monkeypatch.setattr(kind.training, "rank", lambda self, *given: learned.append(given[1]) or rank(self, *given))
+    ranked = calls_of(monkeypatch, kind.training, "rank")
     settings = {"encoder": str(bert), "max_length": 16, "cache": tmp_path}
     settings |= {"matcher__precision": "bf16", "matcher__epochs": 1.0}
     model = small(kind, **settings).fit(TEXTS, LABELS)
     stored = sorted(path.name for path in tmp_path.iterdir())
     assert stored
-    asked = model._text_features(TEXTS)
+    asked, learned = model._text_features(TEXTS), ranked[0].args[2]
     for name in ("indptr", "indices", "data"):
-        np.testing.assert_array_equal(getattr(asked, name), getattr(learned[0], name))
+        np.testing.assert_array_equal(getattr(asked, name), getattr(learned, name))
     assert sorted(path.name for path in tmp_path.iterdir()) == stored, "vectors of training are read again"
     rounded = embed(model.encoder_, TEXTS, engine=Engine("cpu", "bf16"), normalize=True)
     assert np.abs(rounded - model.embed(TEXTS)).max() > 1e-3
     model.cache = None
-    np.testing.assert_array_equal(model._text_features(TEXTS).data, learned[0].data)
+    np.testing.assert_array_equal(model._text_features(TEXTS).data, learned.data)
 
 
 def test_the_fine_tuned_encoder_is_sentence_transformers_too(bert: Path, tmp_path: Path) -> None:

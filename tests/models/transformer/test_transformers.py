@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from encoded_texts import LABELS, TEXTS, small
 from kit.bits import same_bits
 from kit.errors import raises
+from kit.watching import calls_of
 from kit.weights import dense_weights
 
 import sylvan
@@ -23,37 +24,23 @@ from sylvan.models.transformer.x_transformer import cluster_tree
 pytest.importorskip("torch")
 
 
-@pytest.mark.parametrize("scale", [1.0, 0.5])
-def test_frozen_is_xr_linear_over_words_and_vectors(scale: float) -> None:
-    model = small(frozen=True, dense_scale=scale).fit(TEXTS, LABELS)
-    dense = model.embed(TEXTS)
-    np.testing.assert_allclose(np.linalg.norm(dense, axis=1), 1, rtol=1e-5)
-    X = sp.hstack([model.vectorizer_.transform(TEXTS), sp.csr_matrix(dense * np.float32(scale))]).tocsr()
-    Y = model.vocabulary_.encode(LABELS)
-    alone = XRLinear(tree=model.tree_, n_jobs=1).fit(X, Y)
-    ours, theirs = model.rank(TEXTS, k=5), alone.rank(X, k=5)
-    same_bits(ours, theirs)
-
-
 def test_the_encoder_s_tree_is_made_of_the_words_alone(matched: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     from sylvan.models.transformer import fine_tuning
 
-    learned: list[Any] = []
-    fine_tune = fine_tuning.FineTuning
-    monkeypatch.setattr(
-        fine_tuning, "FineTuning", lambda *given, **more: learned.append(given[3]) or fine_tune(*given, **more)
-    )
+    learned = calls_of(monkeypatch, fine_tuning, "FineTuning")
     model = small(ranker__n_trees=2).fit(TEXTS, LABELS)
     X, Y = model.vectorizer_.transform(TEXTS), model.vocabulary_.encode(LABELS)
     expected = XRLinear(branching=2, max_leaf=2, n_jobs=1).fit(X, Y).tree_
-    assert learned == [expected] and matched.tree_ == cluster_tree(expected, 32768)
+    assert [call.args[3] for call in learned] == [expected] and matched.tree_ == cluster_tree(expected, 32768)
 
 
-@pytest.mark.parametrize("n_trees", [1, 3])
+@pytest.mark.parametrize(("n_trees", "scale"), [(1, 1.0), (1, 0.5), (3, 1.0)])
 @pytest.mark.parametrize("frozen", [True, False])
-def test_the_rankers_trees_are_made_of_words_and_vectors(frozen: bool, n_trees: int, tmp_path: Path) -> None:
-    model = small(frozen=frozen, ranker__n_trees=n_trees).fit(TEXTS, LABELS)
-    X = sp.hstack([model.vectorizer_.transform(TEXTS), sp.csr_matrix(model.embed(TEXTS))]).tocsr()
+def test_it_is_xr_linear_over_words_and_vectors(frozen: bool, n_trees: int, scale: float, tmp_path: Path) -> None:
+    model = small(frozen=frozen, ranker__n_trees=n_trees, dense_scale=scale).fit(TEXTS, LABELS)
+    dense = model.embed(TEXTS)
+    np.testing.assert_allclose(np.linalg.norm(dense, axis=1), 1, rtol=1e-5)
+    X = sp.hstack([model.vectorizer_.transform(TEXTS), sp.csr_matrix(dense * np.float32(scale))]).tocsr()
     alone = XRLinear(branching=2, max_leaf=2, n_trees=n_trees, n_jobs=1).fit(X, model.vocabulary_.encode(LABELS))
     assert [ranker.tree for ranker in model.ranker_.rankers_] == [ranker.tree for ranker in alone.rankers_]
     assert len(model.ranker_.rankers_) == n_trees and model.tree_ == alone.tree_
@@ -127,19 +114,6 @@ def test_x_transformer_matches_clusters_by_the_encoder(matched: Any) -> None:
     bounded = np.minimum(scores, 1)  # beyond the margin one cluster is as good as another
     chosen = bounded[np.arange(len(best)), cluster_of[best]]
     np.testing.assert_allclose(chosen, bounded.max(axis=1), rtol=1e-5)
-
-
-def test_x_transformer_with_scaled_vectors_matches_alike(matched: Any) -> None:
-    scaled = small(XTransformer, dense_scale=4.0).fit(TEXTS, LABELS)
-    ours, theirs = scaled.ranker_.layers_[0].cluster(0), matched.ranker_.layers_[0].cluster(0)
-    np.testing.assert_allclose(ours.weights * 4, theirs.weights, rtol=1e-5)
-
-
-def test_x_transformer_with_rows_of_length_one_matches_alike(matched: Any) -> None:
-    """A ranker with normalize=True divides the vectors too, and with them what the encoder has learned of clusters."""
-    model = small(XTransformer, ranker=XRLinear(normalize=True), dense_scale=3.0).fit(TEXTS, LABELS)
-    scores = [_margins(each, TEXTS) + each.ranker_.layers_[0].intercepts for each in (model, matched)]
-    np.testing.assert_allclose(scores[0], scores[1], rtol=1e-3, atol=1e-4)
 
 
 UNKNOWN = "zzz qqq"  # a text without a known word
@@ -253,23 +227,6 @@ def test_explanations_with_examples(tuned: Any) -> None:
     assert len(found.examples) == 2 and all("whale" in each.shared for each in found.examples)
     assert all(len(set(each.shared)) == len(each.shared) for each in found.examples)
     assert found.text() and found.html()
-
-
-def test_an_ensemble_of_encoders_and_seeds(tmp_path: Path) -> None:
-    from sylvan.neural import BagTextEncoder
-
-    encoders = [BagTextEncoder(dim=8, n_buckets=64), BagTextEncoder(dim=4, n_buckets=64)]
-    params = {"preset": "tiny", "matcher__epochs": 3.0, "ranker__max_leaf": 2, "n_jobs": 1}
-    three = XTransformer.ensemble(encoders, seeds=(0, 1), **params)
-    assert isinstance(three, Ensemble) and [member.seed for member in three.members] == [0, 1, 0, 1]
-    assert all(isinstance(member, XTransformer) for member in three.members)
-    fitted = three.fit(TEXTS, LABELS)
-    assert fitted.score(TEXTS, LABELS) > 0.9 and fitted.members[0].tree_.n_labels == 8
-    top = fitted.rank(TEXTS[:5], k=3, beam=2)
-    fitted.save(tmp_path / "both")
-    again = sylvan.load(tmp_path / "both").rank(TEXTS[:5], k=3, beam=2)
-    assert again.scores.tobytes() == top.scores.tobytes()
-    assert fitted.explain("the whale", "whale").trees
 
 
 @pytest.mark.parametrize("encoder", ["bag", Path("bag"), None])

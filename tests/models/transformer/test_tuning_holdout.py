@@ -12,6 +12,7 @@ import pytest
 import torch
 from fine_tuned_books import QUICK, Set, bag, books, tuned
 from kit.errors import raises
+from kit.watching import calls_of, stopped
 
 from sylvan import XTransformer
 from sylvan.arrays import validate
@@ -199,13 +200,9 @@ def slow_beam(vectors: np.ndarray, layers: Sequence[TunedLayer], width: int) -> 
 
 def test_candidates_are_those_of_the_networks_own_beam(monkeypatch: pytest.MonkeyPatch) -> None:
     assert SMALL.tree.depth == 3
-    layers: list[TunedLayer] = []
-    train_layer = fine_tuning.FineTuning.train_layer
-    monkeypatch.setattr(
-        fine_tuning.FineTuning, "train_layer",
-        lambda self, before, folder: layers.append(train_layer(self, before, folder)) or layers[-1],
-    )  # fmt: skip
+    trained = calls_of(monkeypatch, fine_tuning.FineTuning, "train_layer")
     begun = training(monkeypatch, NETWORK)
+    layers = [call.result for call in trained]
     leaf_of, searched = np.argsort(SMALL.tree.leaf_labels), 0
     for t in (1, 2):
         for row, found in enumerate(begun[t].parents):
@@ -234,34 +231,17 @@ def test_layers_that_are_not_trained_have_rankers_in_either_case(monkeypatch: py
 
 
 def test_within_a_layer_the_network_looks_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    looked = []
-    search = fine_tuning.FineTuning.search
-    monkeypatch.setattr(
-        fine_tuning.FineTuning, "search",
-        lambda self, embeddings, layers: looked.append(layers) or search(self, embeddings, layers),
-    )  # fmt: skip
+    looked = calls_of(monkeypatch, fine_tuning.FineTuning, "search")
     found = tuned(bag(), [0, 1], SMALL, replace(NETWORK, refresh=8))
     assert len(looked) == 3  # at the layer's beginning, and twice within its 20 steps
-    for (above,) in looked:
+    for (_, _, (above,)), *_ in looked:
         np.testing.assert_array_equal(above.intercepts, found.layers[0].bias)
 
 
-def test_going_on_after_a_stop_finds_the_same_candidates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Stopped(Exception):
-        pass
-
-    expected = tuned(bag(), range(3), SMALL, replace(NETWORK, refresh=6))
-    original = LayerJob.step
-
-    def failing(self: LayerJob, batch: Any, step: int) -> Any:
-        if self.layer.n_nodes == SMALL.tree.layer_sizes[2] and step == 9:
-            raise Stopped
-        return original(self, batch, step)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(LayerJob, "step", failing)
-        with pytest.raises(Stopped):
-            tuned(bag(), range(3), SMALL, replace(NETWORK, refresh=6), checkpoint=tmp_path)
+def test_going_on_after_a_stop_finds_the_same_candidates(tmp_path: Path) -> None:
+    expected, last = tuned(bag(), range(3), SMALL, replace(NETWORK, refresh=6)), SMALL.tree.layer_sizes[2]
+    with stopped(LayerJob, "step", lambda job, batch, step: job.layer.n_nodes == last and step == 9):
+        tuned(bag(), range(3), SMALL, replace(NETWORK, refresh=6), checkpoint=tmp_path)
     found = tuned(bag(), range(3), SMALL, replace(NETWORK, refresh=6), checkpoint=tmp_path)
     for a, b in zip(found.layers, expected.layers, strict=True):
         np.testing.assert_array_equal(a.table, b.table)

@@ -14,6 +14,7 @@ import scipy.sparse as sp
 from child_processes import python
 from kit.books import books
 from kit.errors import raises
+from kit.watching import calls_of
 
 import sylvan
 from sylvan import LabelTree, NeighborRanker, TextModel, TfidfVectorizer, XRLinear, data, indexing
@@ -96,44 +97,43 @@ def test_texts_have_a_plan() -> None:
         XRLinear().plan(np.eye(2), [[], []])
 
 
+SIZED: dict[str, dict[str, Any]] = {
+    "default": {}, "searched": {"negatives": "tfn+man", "beam": 3}, "deep": {"max_leaf": 20, "branching": 4},
+    "flat": {"max_leaf": 10_000}, "float32": {"weight_dtype": "float32", "threshold": 0.02, "negatives": "tfn"},
+    "trees": {"n_trees": 3}, "overlap": {"overlap": 2}, "unscaled": {"scaling": "none"},
+    "layer by layer": {"embedding": "pii", "negatives": ["tfn", "tfn", "tfn+man"]},
+}  # fmt: skip
+
+
 @pytest.mark.parametrize(
-    "params",
-    [
-        {}, {"negatives": "tfn+man", "beam": 3}, {"max_leaf": 20, "branching": 4}, {"max_leaf": 10_000},
-        {"weight_dtype": "float32", "threshold": 0.02}, {"n_trees": 3}, {"overlap": 2}, {"scaling": "none"},
-        {"embedding": "pii", "negatives": ["tfn", "tfn", "tfn+man"]},
-    ],
-    ids=["default", "searched", "deep", "flat", "float32", "trees", "overlap", "unscaled", "layer by layer"],
-)  # fmt: skip
-def test_sizes_from_a_sample_are_near_the_real_ones(monkeypatch: pytest.MonkeyPatch, params: dict[str, Any]) -> None:
+    ("name", "n_rows"), [*((name, None) for name in SIZED), *((name, 1500) for name in ("default", "searched", "flat"))]
+)
+def test_sizes_are_near_the_real_ones(monkeypatch: pytest.MonkeyPatch, name: str, n_rows: int | None) -> None:
+    """Estimated from a sample, and of fewer rows from all of them."""
     monkeypatch.setattr(estimate, "MOST_ROWS", 2_000)
-    X, Y, *_ = books(min_df=1)
-    model = XRLinear(n_jobs=1, **params)
+    X, Y, *_ = books(n_rows, min_df=1)
+    model = XRLinear(n_jobs=1, **SIZED[name])
     plan = model.plan(X, Y)
-    assert plan.sampled_rows == 2_000 and "Estimated from 2,000 of the rows" in plan.text()
+    assert plan.sampled_rows == (0 if n_rows else 2_000) and ("Estimated from" in plan.text()) == (n_rows is None)
     real = state_bytes(model.fit(X, Y).to_state())
     assert plan.model_bytes == pytest.approx(real, rel=0.35)
 
 
 def test_a_plan_trains_on_no_more_than_a_sample(monkeypatch: pytest.MonkeyPatch) -> None:
-    shapes: list[tuple[int, int]] = []
-    train = estimate.train_rankers
-    monkeypatch.setattr(
-        estimate, "train_rankers",
-        lambda features, *rest: (shapes.append((features.shape[0], len(features.indices))), train(features, *rest))[1],
-    )  # fmt: skip
+    trainings = calls_of(monkeypatch, estimate, "train_rankers")
     rng = np.random.default_rng(0)
     X = sp.random(20_000, 300, 0.05, "csr", np.float32, rng)
     model = XRLinear(n_jobs=1)
-    assert model.plan(X, rng.integers(0, 40, 20_000)).sampled_rows == max(shapes)[0] == estimate.MOST_ROWS
-    shapes.clear()
+    plan = model.plan(X, rng.integers(0, 40, 20_000))
+    assert plan.sampled_rows == max(call.args[0].shape[0] for call in trainings) == estimate.MOST_ROWS
+    trainings.clear()
     monkeypatch.setattr(estimate, "MOST_ENTRIES", 3_000)
     model.plan(X, rng.integers(0, 40, 20_000))
-    assert 2_000 < max(shapes)[1] <= 3_000
-    shapes.clear()
+    assert 2_000 < max(len(call.args[0].indices) for call in trainings) <= 3_000
+    trainings.clear()
     monkeypatch.setattr(estimate, "MOST_SECONDS", 0.0)  # the first training takes too long already
     model.plan(X, rng.integers(0, 40, 20_000))
-    assert len(shapes) == 1
+    assert len(trainings) == 1
 
 
 def test_a_sample_stands_for_a_larger_set() -> None:
@@ -146,26 +146,20 @@ def test_a_sample_stands_for_a_larger_set() -> None:
 
 def test_a_sample_is_solved_as_all_rows_are(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small sets are solved precisely, which takes longer; the samples of a large one are small, but stand for it."""
-    solved: list[tuple[float, int]] = []
-    train = estimate.train_rankers
+    trainings = calls_of(monkeypatch, estimate, "train_rankers")
 
-    def seen(features: Any, labels: Any, tree: Any, training: Any, *rest: Any) -> Any:
-        solved.append((training.linear.tolerance, training.linear.max_iterations))
-        return train(features, labels, tree, training, *rest)
+    def solved(rows: Any, y: Any, **options: Any) -> set[tuple[float, int]]:
+        trainings.clear()
+        model.plan(rows, y, **options)
+        return {(call.args[3].linear.tolerance, call.args[3].linear.max_iterations) for call in trainings}
 
-    monkeypatch.setattr(estimate, "train_rankers", seen)
     rng = np.random.default_rng(0)
     X = sp.random(20_000, 300, 0.05, "csr", np.float32, rng)
     y = rng.integers(0, 40, 20_000)
     model = XRLinear(n_jobs=1)
-    model.plan(X, y)
-    assert set(solved) == {(0.1, 10)} == {(model.fit(X, y).chosen_["tolerance"], model.chosen_["max_iterations"])}
-    solved.clear()
-    model.plan(X[:500], y[:500], whole=TrainingSize(20_000, 40, 300, X.nnz, 20_000))
-    assert set(solved) == {(0.1, 10)}
-    solved.clear()
-    model.plan(X[:500], y[:500])
-    assert set(solved) == {(1e-4, 300)}
+    assert solved(X, y) == {(0.1, 10)} == {(model.fit(X, y).chosen_["tolerance"], model.chosen_["max_iterations"])}
+    assert solved(X[:500], y[:500], whole=TrainingSize(20_000, 40, 300, X.nnz, 20_000)) == {(0.1, 10)}
+    assert solved(X[:500], y[:500]) == {(1e-4, 300)}
 
 
 def test_hardly_any_labels_in_the_sample(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -275,33 +269,6 @@ def trained_and_estimated(
 ) -> tuple[Any, RankerEstimate]:
     training = tree_training(XRLinear(n_jobs=1, **params), tree.depth, 0, X)
     return train_rankers(X, Y, tree, training, weight)[0], estimate_ranker(X, Y, tree, training, weight)
-
-
-def stored_bytes(ranker: Any) -> int:
-    return sum(array.nbytes for weights in ranker.layers for array in weights.to_arrays("layer").values())
-
-
-@pytest.mark.parametrize(
-    "params",
-    [
-        {},
-        {"negatives": "tfn", "weight_dtype": "float32", "threshold": 0.02},
-        {"negatives": "tfn+man", "man_threshold": 0.0},
-        {"max_leaf": 5000},
-    ],
-    ids=["default", "teacher forcing", "matcher-aware", "one layer"],
-)
-def test_sizes_are_near_the_real_ones(sample: Any, params: dict[str, Any]) -> None:
-    X, Y = sample
-    max_leaf = params.pop("max_leaf", 100)
-    tree = LabelTree.build(indexing.pifa(X, Y), 16, max_leaf, seed=0) if max_leaf < Y.shape[1] else LabelTree.flat(
-        Y.shape[1]
-    )  # fmt: skip
-    ranker, estimate = trained_and_estimated(X, Y, tree, **params)
-    assert estimate.model_bytes == pytest.approx(stored_bytes(ranker), rel=0.3)
-    weights = sum(layer.n_entries for layer in ranker.layers)
-    assert sum(layer.n_weights for layer in estimate.layers) == pytest.approx(weights, rel=0.3)
-    assert (len(estimate.stages) == 1) == (tree.depth == 1 or params.get("negatives") == "tfn")
 
 
 def test_left_is_what_a_higher_threshold_leaves(sample: Any) -> None:

@@ -38,26 +38,6 @@ def test_rows_follow_without_a_copy() -> None:
     assert len(places) == 1
 
 
-def test_two_that_go_on_from_the_same_rows() -> None:
-    begin, room = RowBuffer().stacked(drawn(50, 0), drawn(1, 1))
-    before = pickle.loads(pickle.dumps(begin))
-    one, room_of_one = room.stacked(begin, drawn(2, 2))
-    two, room_of_two = room.stacked(begin, drawn(2, 3))
-    assert room_of_one is room is not room_of_two
-    same_bits(one, stacked(before, drawn(2, 2)))
-    same_bits(two, stacked(before, drawn(2, 3)))
-    same_bits(begin, before)
-
-
-def test_other_rows_are_copied() -> None:
-    held, room = RowBuffer().stacked(drawn(50, 0), drawn(1, 1))
-    other = drawn(51, 5)
-    made, elsewhere = room.stacked(other, drawn(1, 6))
-    assert elsewhere is not room
-    same_bits(made, stacked(other, drawn(1, 6)))
-    same_bits(held, stacked(drawn(50, 0), drawn(1, 1)))
-
-
 def test_a_copy_of_a_model_goes_its_own_way() -> None:
     X = np.eye(4, dtype=np.float32).repeat(8, axis=0)
     model = XRLinear(keep_rows=True).fit(X[:24], np.arange(3).repeat(8)).update(X[24:26], [0, 1])

@@ -17,7 +17,7 @@ from label_scores import label_scores
 
 import sylvan
 from sylvan import LabelTree, XRLinear, metrics
-from sylvan.errors import DataError, NotFittedError, ParameterError, SylvanError, UnsupportedError
+from sylvan.errors import DataError, NotFittedError, SylvanError, UnsupportedError
 
 EXACT: dict[str, Any] = {
     "branching": 2, "max_leaf": 3, "negatives": "tfn", "scaling": "none", "threshold": 0.0, "weight_dtype": "float32",
@@ -86,6 +86,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "into a label removed before": ({"merge": {8: [1]}}, ("removed", 8)),
     "merging pairs": ({"merge": [(1, 2)]}, "mapping"),
     "merging a number": ({"merge": {1: 2.5}}, "2.5"),
+    "neither precise nor quick": ({"X": NEW_X, "Y": NEW_Y, "precise": "no"}, ("precise", "None", "no")),
     "rows beside those kept": ({"X": NEW_X, "Y": NEW_Y, "rows": made(0, 40)}, ("rows", "keeps")),
 }  # fmt: skip
 
@@ -395,11 +396,3 @@ def test_a_new_label_is_solved_to_the_end_in_a_quick_update_too() -> None:
         sp.hstack([Y, sp.csr_matrix((120, 1))]), sp.csr_matrix((np.ones(30), (range(30), [N_LABELS] * 30))),
     ]).tocsr())  # fmt: skip
     np.testing.assert_allclose(label_scores(model, X)[:, N_LABELS], label_scores(anew, X)[:, N_LABELS], atol=1e-3)
-
-
-def test_precise_is_a_yes_or_a_no() -> None:
-    model = trained()
-    before = model.to_state().arrays
-    with raises(ParameterError, "precise", "None", "no"):
-        model.update(NEW_X, [[0]] * 3, precise="no")
-    assert all(np.array_equal(before[name], array) for name, array in model.to_state().arrays.items())
