@@ -38,6 +38,15 @@ def test_rows_follow_without_a_copy() -> None:
     assert len(places) == 1
 
 
+def test_other_rows_are_copied() -> None:
+    held, room = RowBuffer().stacked(drawn(50, 0), drawn(1, 1))
+    other = drawn(51, 5)
+    made, elsewhere = room.stacked(other, drawn(1, 6))
+    assert elsewhere is not room
+    same_bits(made, stacked(other, drawn(1, 6)))
+    same_bits(held, stacked(drawn(50, 0), drawn(1, 1)))
+
+
 def test_a_copy_of_a_model_goes_its_own_way() -> None:
     X = np.eye(4, dtype=np.float32).repeat(8, axis=0)
     model = XRLinear(keep_rows=True).fit(X[:24], np.arange(3).repeat(8)).update(X[24:26], [0, 1])
