@@ -16,6 +16,8 @@ DIFFERS = "## Differs by default"
 FORM = re.compile(r"`(\w+)\((\w+=[^`]*)\)`")  # a class with the parameters that give a paper's form
 DEFAULTS = (ROOT / "tests" / "defaults.txt").read_text("utf-8")
 PAGES = sorted((ROOT / "docs" / "papers").glob("*.md"))
+PAPERS = [page for page in PAGES if page.stem not in ("index", "tables")]
+HOW_MANY = {"PECOS": (6, 9), "IRLI": (4, 6), "CANE": (3, 4), "MIDX": (10, 7)}  # tables and figures of each paper
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
@@ -27,10 +29,10 @@ def test_files_exist(page: Path) -> None:
 
 
 def test_every_paper_has_a_page() -> None:
-    assert [page.stem for page in PAGES] == ["cane", "index", "irli", "midx", "pecos"]
+    assert [page.stem for page in PAGES] == ["cane", "index", "irli", "midx", "pecos", "tables"]
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if page.stem != "index"], ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", PAPERS, ids=lambda page: page.stem)
 def test_every_row_leads_to_code_and_a_test_or_to_results(page: Path) -> None:
     table, _, _ = page.read_text("utf-8").partition(DIFFERS)
     rows = [line for line in table.split("\n") if line.startswith("| ")][1:]
@@ -40,7 +42,7 @@ def test_every_row_leads_to_code_and_a_test_or_to_results(page: Path) -> None:
         assert test or "../results/" in code, f"{page.name}: {row}"
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if page.stem != "index"], ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", PAPERS, ids=lambda page: page.stem)
 def test_what_differs_by_default_does(page: Path) -> None:
     """Each row says what was measured or that nothing was, and how to have the paper's form, if it can be had. The
     parameters that it names exist, and have another value by default."""
@@ -60,6 +62,23 @@ def test_what_differs_by_default_does(page: Path) -> None:
                 line = re.search(rf"^{owner}\({keyword.arg}\) = (.+?)(?: in |$)", DEFAULTS, re.MULTILINE)
                 assert line or keyword.arg == "preset", f"{page.name}: {owner} has no parameter {keyword.arg}"
                 assert not line or line[1] != ast.unparse(keyword.value), f"{page.name}: {row}"
+
+
+@pytest.mark.parametrize("paper", HOW_MANY)
+def test_every_table_and_figure_was_run_or_is_said_why_not(paper: str) -> None:
+    page = (ROOT / "docs" / "papers" / "tables.md").read_text("utf-8")
+    (section,) = re.findall(rf"^## {paper}\n(.+?)(?:\n## |\Z)", page, re.MULTILINE | re.DOTALL)
+    listed: dict[str, list[int]] = {"Table": [], "Figure": []}
+    for row in section.strip().split("\n")[2:]:
+        names, _, here = (cell.strip() for cell in row.split("|")[1:4])
+        for kind, numbers in re.findall(r"(Table|Figure)s? ([\d, to]*\d)", names):
+            for first, last in re.findall(r"(\d+)(?: to (\d+))?", numbers):
+                listed[kind] += range(int(first), int(last or first) + 1)
+        linked = "](../results/" in here or "`tests/" in here
+        assert linked if here.startswith(("run", "in part: ")) else here.startswith(("not run: ", "nothing to run")), row
+    tables, figures = HOW_MANY[paper]
+    assert sorted(listed["Table"]) == list(range(1, tables + 1))
+    assert sorted(listed["Figure"]) == list(range(1, figures + 1))
 
 
 def test_the_walk_through_the_house_names_what_is_there() -> None:
