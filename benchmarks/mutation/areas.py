@@ -108,6 +108,10 @@ _TESTS = {
     "models/*": "models/* contract/test_text_model contract/test_xr_linear contract/test_sklearn "
     "field/test_probabilities",
     "neural/loop/*": "neural/loop/*",
+    "neural/text/bag_*": "neural/text/test_bag_encoder neural/text/test_encoder_files",
+    "neural/text/encoder_files.py": "neural/text/test_encoder_files",
+    "neural/text/network_encoder.py": "neural/text/test_encoder_files neural/text/test_text_encoders",
+    "neural/text/hugging_face.py": "neural/text/test_network_sizes neural/text/test_encoder_files neural/text/*",
     "neural/text/*": "neural/text/*",
     "neural/sequence.py": "neural/sequence/*",
     "serve/*": "serve/test_serving_engine serve/test_ranking serve/test_changes serve/test_startup serve/test_limits "

@@ -64,7 +64,7 @@ def test_a_folder_of_sentence_transformers_with_every_step(whole: str, tmp_path:
     pooling = modules.Pooling(32, pooling_mode=modes)
     dense = modules.Dense(32 * 6, 7, activation_function=torch.nn.GELU())
     theirs = st.SentenceTransformer(modules=[network, pooling, dense, modules.Normalize()], device="cpu")
-    theirs.prompts, theirs.default_prompt_name = {"query": "the whale ", "other": "law "}, "query"
+    theirs.prompts, theirs.default_prompt_name = {"other": "law ", "query": "the whale "}, "query"
     theirs.save(str(tmp_path / "theirs"))
     mine = SentenceEncoder(tmp_path / "theirs")
     found = embed(mine, TEXTS)
@@ -77,6 +77,7 @@ def test_a_folder_of_sentence_transformers_with_every_step(whole: str, tmp_path:
     mine.save_pretrained(tmp_path / "mine")
     np.testing.assert_array_equal(embed(open_encoder(tmp_path / "mine"), TEXTS), found)
     again = st.SentenceTransformer(str(tmp_path / "mine"), device="cpu")
+    assert again.default_prompt_name == "query" and again.prompts["other"] == "law "
     np.testing.assert_allclose(again.encode(TEXTS, show_progress_bar=False), found, atol=1e-5)
 
 
