@@ -249,3 +249,11 @@ def test_every_process_has_the_main_one_s_values(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("torch.distributed.broadcast", lambda tensor, src, group: tensor.fill_(7))
     engine.place(module)
     assert all((parameter == 7).all() for parameter in module.parameters())
+
+
+def test_an_optimiser_without_any_gradient_rests() -> None:
+    first, second = nn.Parameter(torch.ones(2)), nn.Parameter(torch.ones(2))
+    engine = scaled()
+    engine.backward(first.sum(), 1.0)
+    assert engine.update([torch.optim.SGD([each], lr=0.5) for each in (first, second)])
+    assert first.tolist() == [0.5, 0.5] and second.tolist() == [1, 1]

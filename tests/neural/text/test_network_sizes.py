@@ -17,6 +17,7 @@ from neural.text.tiny_bert import change, quietly, save_tokenizer, tiny_bert
 
 from sylvan.errors import ModelError
 from sylvan.neural import open_encoder
+from sylvan.neural.text import hugging_face
 
 HOWS = ("whole", "in two files", "with a head")
 
@@ -133,3 +134,10 @@ def test_a_file_of_weights_that_ends_within_its_header(folder: Path) -> None:
     (folder / "model.safetensors").write_bytes((2**60).to_bytes(8, "little") + b"{}")
     with raises(ModelError, "model.safetensors", "loaded"):
         open_encoder(folder, max_length=20)
+
+
+def test_what_no_file_holds_may_not_be_much(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    open_encoder(folder).load()
+    monkeypatch.setattr(hugging_face, "_SPARE", -(2**40))
+    with raises(ModelError, str(folder), "config.json"):
+        open_encoder(folder).load()
