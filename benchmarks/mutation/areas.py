@@ -107,6 +107,7 @@ _TESTS = {
     "models/compress.py": "models/test_compress",
     "models/*": "models/* contract/test_text_model contract/test_xr_linear contract/test_sklearn "
     "field/test_probabilities",
+    "neural/loop/engine.py": "neural/loop/test_engine neural/loop/test_processes neural/loop/*",
     "neural/loop/*": "neural/loop/*",
     "neural/text/bag_*": "neural/text/test_bag_encoder neural/text/test_encoder_files",
     "neural/text/encoder_files.py": "neural/text/test_encoder_files",
