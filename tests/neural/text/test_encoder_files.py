@@ -20,7 +20,7 @@ from neural.text.tiny_bert import WORDS, change, minilm, quietly, save_tokenizer
 
 from sylvan.errors import ModelError, ParameterError
 from sylvan.neural import BagTextEncoder, SentenceEncoder, TransformerEncoder, embed, open_encoder
-from sylvan.neural.text import hugging_face
+from sylvan.neural.text import encoder_files, hugging_face
 from sylvan.text import encoder_folders
 
 TEXTS = ["Whales in the south seas", "", "A history of the law", "astronomy " * 100, "love"]
@@ -572,3 +572,9 @@ def test_missing_packages(monkeypatch: pytest.MonkeyPatch, whole: str) -> None:
     with raises(ImportError, "sylvan[lora]"):
         open_encoder(whole, max_length=20, lora_rank=2)
     assert WORDS and hugging_face.need("json") is json
+
+
+def test_a_pooler_of_another_make_is_none_of_bert_s() -> None:
+    for dense, activation in ((None, torch.nn.Tanh()), (torch.nn.Linear(2, 2), torch.nn.ReLU()), (None, None)):
+        pooler = types.SimpleNamespace(dense=dense, activation=activation)
+        assert encoder_files.pooler_as_dense(types.SimpleNamespace(pooler=pooler)) is None
