@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -257,3 +258,20 @@ def test_an_optimiser_without_any_gradient_rests() -> None:
     engine.backward(first.sum(), 1.0)
     assert engine.update([torch.optim.SGD([each], lr=0.5) for each in (first, second)])
     assert first.tolist() == [0.5, 0.5] and second.tolist() == [1, 1]
+
+
+def test_without_accelerate_several_processes_are_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in (("WORLD_SIZE", "2"), ("RANK", "0"), ("LOCAL_RANK", "0")):
+        monkeypatch.setenv(name, value)
+    real = importlib.import_module
+
+    def without(name: str, package: str | None = None) -> Any:
+        if name.startswith("accelerate"):
+            raise ImportError(name)
+        return real(name, package)
+
+    monkeypatch.setattr(importlib, "import_module", without)
+    with raises(ParameterError, "launched", 2):
+        Engine(device="cpu")
+    monkeypatch.delenv("LOCAL_RANK")
+    assert Engine(device="cpu").n_processes == 1  # no launcher's variables

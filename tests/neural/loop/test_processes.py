@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
 from pathlib import Path
@@ -12,11 +11,9 @@ import pytest
 import torch
 from child_processes import environment, python
 from jobs import Points, last_bits
-from kit.errors import raises
 from process_worker import TIMEOUT, Rows
 
 import sylvan
-from sylvan.errors import ParameterError
 from sylvan.neural import Engine, train
 
 pytest.importorskip("accelerate")
@@ -150,20 +147,3 @@ def test_nobody_waits_for_ever(folder: Path) -> None:
 
 def test_others_that_never_come(folder: Path) -> None:
     assert "The 2 processes could not find each other within 1 seconds" in result(folder, "never", 0)["error"]
-
-
-def test_without_accelerate_several_processes_are_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in (("WORLD_SIZE", "2"), ("RANK", "0"), ("LOCAL_RANK", "0")):
-        monkeypatch.setenv(name, value)
-    real = importlib.import_module
-
-    def without(name: str, package: str | None = None) -> Any:
-        if name.startswith("accelerate"):
-            raise ImportError(name)
-        return real(name, package)
-
-    monkeypatch.setattr(importlib, "import_module", without)
-    with raises(ParameterError, "launched", 2):
-        Engine(device="cpu")
-    monkeypatch.delenv("LOCAL_RANK")
-    assert Engine(device="cpu").n_processes == 1  # no launcher's variables
