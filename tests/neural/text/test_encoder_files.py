@@ -578,3 +578,22 @@ def test_a_pooler_of_another_make_is_none_of_bert_s() -> None:
     for dense, activation in ((None, torch.nn.Tanh()), (torch.nn.Linear(2, 2), torch.nn.ReLU()), (None, None)):
         pooler = types.SimpleNamespace(dense=dense, activation=activation)
         assert encoder_files.pooler_as_dense(types.SimpleNamespace(pooler=pooler)) is None
+
+
+def test_weights_that_are_none_are_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "model.safetensors").write_bytes(b"nonsense")
+    with raises(ModelError, "model.safetensors", "read"):
+        encoder_files.read_tensors(str(tmp_path))
+
+
+@pytest.mark.parametrize(("said", "limit"), [(512, 512), (0, None), (None, None), ("many", None)])
+def test_the_most_tokens_are_those_of_the_configuration(said: Any, limit: int | None) -> None:
+    network = torch.nn.Linear(2, 2)
+    network.config = types.SimpleNamespace(max_position_embeddings=said)
+    assert hugging_face.longest_input(network) == limit
+
+
+def test_a_step_without_a_module_is_named(folder: Path) -> None:
+    (folder / "modules.json").write_text(json.dumps([{"type": "Nothing", "path": ""}]), "utf-8")
+    with raises(ModelError, "modules.json", "'Nothing'", 0):
+        encoder_files.read_recipe(str(folder))
