@@ -22,7 +22,6 @@ WHOLLY_SLOW: dict[str, str] = {
     "docs/test_docstrings.py": "every example of a docstring",
     "hostile/test_hostile.py": "thousands of damaged folders",
     "hostile/test_unpickling.py": "every model's folder with pickles in every place",
-    "neural/text/test_encoder_files.py": "text encoders are trained and saved",
     "neural/text/test_network_sizes.py": "networks in processes with little memory",
     "ranking/test_memory.py": "peaks of memory, in processes of their own",
     "ranking/test_resume.py": "trainings that are killed at every part",
