@@ -97,7 +97,7 @@ _TESTS = {
     "models/xr/*": f"{_XR} models/xr/* contract/test_xr_linear ranking/test_resume",
     "models/ensembles/*": "models/ensembles/* contract/test_ensemble models/test_rank_voted",
     "models/reranker/*": "models/reranker/* reference/test_candidate_columns reference/test_neighbor_columns "
-    "reference/test_neighbor_columns reference/test_candidate_columns contract/test_reranker",
+    "contract/test_reranker",
     "models/irli/*": "models/irli/* contract/test_irli reference/test_vector_search",
     "models/beam_tree/*": "models/beam_tree/* contract/test_beam_tree",
     "models/lexical/*": "models/lexical/* reference/test_lexical contract/test_lexical_matcher "
