@@ -173,7 +173,7 @@ class VectorIndex:
         self, queries: Csr, n: int, *, only: Bool | None = None, n_jobs: int = 1, description: str | None = None
     ) -> Nearest:
         """As :meth:`NeighborIndex.nearest`."""
-        base = self.vectors if only is None else self.vectors * only[:, None]
+        base = self.vectors if only is None else self.vectors[only]
         vectors, shape = queries.unit_rows().to_scipy().toarray(), (queries.shape[0], n)
         rows, similarities = np.full(shape, -1, np.int32), np.full(shape, -np.inf, np.float32)
 
@@ -181,9 +181,10 @@ class VectorIndex:
             kernels.nearest_vectors(vectors, base, None, *part, _INNER_PRODUCT, rows, similarities)
 
         map_parallel(search, split_ranges(shape[0], ROWS), n_jobs, description=description)
-        far = ~(similarities > 0)
-        similarities[far] = -np.inf
-        return np.where(far, np.int32(-1), rows), similarities
+        near = similarities > 0
+        if only is not None:
+            rows[near] = np.flatnonzero(only)[rows[near]]
+        return np.where(near, rows, np.int32(-1)), np.where(near, similarities, np.float32(-np.inf))
 
     def values_of(self, number: int, features: Int32) -> Float32:
         """As :meth:`NeighborIndex.values_of`."""
