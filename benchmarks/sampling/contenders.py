@@ -7,7 +7,7 @@ from typing import Any
 
 # What can be set for all of a table alike.
 RATES = ("learning_rate", "table_learning_rate", "embedding_learning_rate")
-CHANGES = ("optimizer", *RATES, "batch_size", "dropout", "clip_norm")
+CHANGES = ("optimizer", *RATES, "batch_size", "dropout", "clip_norm", "device")
 UNWEIGHTED: dict[str, Any] = {"class_weights": None}  # the paper's k-means
 ALL = "sampled-softmax"  # the loss whose logits are all corrected
 EVERY_STEP: dict[str, int] = {"every": 1, "early_every": 1, "early_steps": 0}
@@ -59,6 +59,8 @@ CONTENDERS: dict[str, Contender] = {
     "uniform-all": Contender("uniform, both corrected", "uniform", ALL, paper="Uniform"),
     "unigram-all": Contender("unigram, both corrected", "unigram", ALL, paper="Unigram"),
     "lsh-all": Contender("LSH, both corrected", "lsh", ALL, paper="LSH"),
+    "sphere-all": Contender("Sphere, both corrected", "sphere", ALL, rate_of="uniform-all"),
+    "rff-all": Contender("RFF, both corrected", "rff", ALL, rate_of="uniform-all"),
     "midx-pq-all": Contender(
         "MIDX-pq, both corrected", "midx-pq", ALL, sampler_parameters=UNWEIGHTED, paper="MIDX-pq"
     ),
@@ -92,6 +94,15 @@ CONTENDERS: dict[str, Contender] = {
     ),
     "unigram-500-shared": Contender("500 unigram, shared by the batch", "unigram", n_samples=500, shared=True),
     "midx-rq-500-shared": Contender("500 weighted MIDX-rq, shared by the batch", "midx-rq", n_samples=500, shared=True),
+    "unigram-1000-shared-all": Contender(
+        "1,000 unigram, shared by the batch, both corrected", "unigram", ALL, n_samples=1000, shared=True,
+        rate_of="unigram-all",
+    ),
+    "midx-rq-1000-shared-all": Contender(
+        "1,000 weighted MIDX-rq, shared by the batch, both corrected", "midx-rq", ALL, n_samples=1000, shared=True,
+        rate_of="midx-rq-all",
+    ),
+    "adaptive": Contender("adaptive softmax (PyTorch's)", loss="adaptive"),
     "nce-40": Contender("NCE, 40 unigram", "unigram", "nce", n_samples=40),
     "blackout-40": Contender(
         "BlackOut, 40 unigram^0.4", "unigram", "blackout", n_samples=40, sampler_parameters={"power": 0.4}
@@ -118,13 +129,14 @@ RIVALS = ("full", "softmax", "uniform", "unigram", "lsh", "sphere", "rff")
 INDEXED = ("midx-pq", "midx-rq", "midx-pq-weighted", "midx-rq-weighted", "midx-aware-pq", "midx-aware-rq")
 LEARNED = ("midx-learned-pq", "midx-learned-rq", "midx-joint-pq", "midx-joint-rq", "midx-aware-learned-rq")
 CORRECTED = (
-    "uniform-all", "unigram-all", "lsh-all", "midx-pq-all", "midx-rq-all", "midx-rq-weighted-all",
-    "midx-learned-rq-all", "midx-aware-rq-all", "midx-joint-rq-all", "midx-gumbel-rq-all",
+    "uniform-all", "unigram-all", "lsh-all", "sphere-all", "rff-all", "midx-pq-all", "midx-rq-all",
+    "midx-rq-weighted-all", "midx-learned-rq-all", "midx-aware-rq-all", "midx-joint-rq-all", "midx-gumbel-rq-all",
 )  # fmt: skip
 SIMPLE = ("uniform-all", "unigram-all", "midx-rq-all", "midx-aware-rq-all")  # the corrected rows of the smaller tables
 HEADED = ("head-1000-unigram", "head-500-midx-rq", "head-1000-midx-aware-rq")
 HEADS_TRIED = tuple(f"head-{size}-{tail}" for size in (500, 1000, 2000) for tail in ("unigram", "midx-rq"))
 SHARED = ("unigram-500-shared", "midx-rq-500-shared")
+BY_THE_SECOND = ("unigram-1000-shared-all", "midx-rq-1000-shared-all", "adaptive")  # what costs least a step
 LOSSES = ("nce-40", "blackout-40", "cane-40", "cane-20-20")
 
 WHOLE = "-whole"  # sets of interactions with all users and items, also those with fewer than ten interactions
@@ -133,7 +145,7 @@ WHOLE = "-whole"  # sets of interactions with all users and items, also those wi
 PLANS: dict[str, dict[str, Any]] = {
     "table4": {
         "task": "language-model", "sets": ("ptb",), "models": ("lstm",),
-        "contenders": (*RIVALS, *INDEXED, *LEARNED, *CORRECTED, *HEADED, *SHARED, *LOSSES),
+        "contenders": (*RIVALS, *INDEXED, *LEARNED, *CORRECTED, *HEADED, *SHARED, *BY_THE_SECOND, *LOSSES),
     },
     "table5": {
         "task": "language-model", "sets": ("ptb",), "models": ("lstm",),
@@ -141,7 +153,10 @@ PLANS: dict[str, dict[str, Any]] = {
     },
     "tablewords": {
         "task": "language-model", "sets": ("gutenberg-words",), "models": ("lstm",),
-        "contenders": ("full", "nce-40", "unigram-all", *HEADS_TRIED),
+        "contenders": (
+            "full", "nce-40", "unigram-all", "midx-rq-all", "midx-aware-rq-all", *HEADS_TRIED, HEADED[2],
+            *BY_THE_SECOND,
+        ),
     },
     "table7": {
         "task": "sequential-recommendation", "sets": ("beauty" + WHOLE, "games" + WHOLE),

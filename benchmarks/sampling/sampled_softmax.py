@@ -75,7 +75,7 @@ def _change(text: str) -> tuple[str, str | float]:
     name, _, value = text.partition("=")
     if name not in CHANGES:
         raise argparse.ArgumentTypeError(f"{name!r} can't be set")
-    if name == "optimizer":
+    if name in ("optimizer", "device"):
         return name, value
     return name, int(value) if name == "batch_size" else float(value)
 

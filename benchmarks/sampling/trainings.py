@@ -78,7 +78,12 @@ def _language_model(run: Run, data: Path, cache: Path, settings: dict[str, Any])
 
     sizes = {name: run[name] for name in ("hidden", "embedding", "n_layers") if name in run}
     folder = large_text.prepare(data, cache) if run["set"] == large_text.NAME else data / run["set"]
-    return LanguageModel(read_corpus(folder), model=run["model"], length=35, **sizes, **settings)
+    kind = LanguageModel
+    if settings["loss"] == "adaptive":
+        from benchmarks.sampling.adaptive import AdaptiveSoftmax as kind
+
+        settings |= {"loss": "full", "sampler": "uniform"}
+    return kind(read_corpus(folder), model=run["model"], length=35, **sizes, **settings)
 
 
 def _recommendation(run: Run, data: Path, cache: Path, settings: dict[str, Any]) -> Any:
@@ -100,8 +105,10 @@ def _classification(run: Run, data: Path, cache: Path, settings: dict[str, Any])
 
 
 def tuning_of(run: Run, steps: int) -> Run:
-    """The search for the class table's rate that ``run`` is to be trained with: the same for every seed and length."""
-    names = ("task", "set", "model", "contender", "n_samples", "codewords", *CHANGES)
+    """The search for the class table's rate that ``run`` is to be trained with: the same for every seed, length and
+    device, and made without dropout, which a few steps don't need."""
+    changes = (name for name in CHANGES if name not in ("dropout", "device"))
+    names = ("task", "set", "model", "contender", "n_samples", "codewords", *changes)
     asked = {**run, "contender": CONTENDERS[run["contender"]].rate_of or run["contender"]}
     return {"kind": "tuning", **{name: asked[name] for name in names if name in asked}, "steps": steps}
 
@@ -171,7 +178,8 @@ def trained(run: Run, data: Path, cache: Path, scratch: Path) -> tuple[Any, Any,
         evaluate_every=math.ceil(steps / 3) if run["epochs"] < 3 else None,
         clip_norm=run.get("clip_norm"),
     )
-    return job, history, round(time.process_time() - begun - measuring[0], 1) if whole else None
+    counts = whole and run.get("device", "cpu") == "cpu"  # a GPU's time is not the processor's
+    return job, history, round(time.process_time() - begun - measuring[0], 1) if counts else None
 
 
 def record_of(run: Run, data: Path, cache: Path, scratch: Path) -> Run:
@@ -192,6 +200,7 @@ def record_of(run: Run, data: Path, cache: Path, scratch: Path) -> Run:
         ],
         "test": {name: round(value, 5) for name, value in history.test.items()},
         "threads": torch.get_num_threads(),
+        **({"gpu": torch.cuda.get_device_name()} if run.get("device") == "cuda" else {}),
         "torch": torch.__version__,
     }
     if run["task"] == "language-model":
