@@ -29,7 +29,7 @@ AREAS = {
 }
 
 _CLASSES = "models/beam_tree/test_class_training reference/test_class_training sampling/heads/test_beam_tree_head"
-_CONTRACT = "sampling/test_contract"
+_CONTRACT = "sampling/test_contract sampling/test_draws"
 _LOSSES = "sampling/losses"
 _MIDX = "sampling/midx"
 _SAMPLERS = "sampling/samplers"
@@ -66,10 +66,11 @@ _TESTS = {
     "ranking/votes.py": "reference/test_neighbors models/test_neighbors",
     "sampling/by_name.py": f"sampling/test_contract {_LOSSES}/test_wrong_inputs",
     "sampling/beam_tree_head.py": "sampling/heads/test_beam_tree_head",
-    "sampling/losses/cane.py": f"{_LOSSES}/test_cane {_LOSSES}/test_frequency_subsets {_LOSSES}/test_wrong_inputs",
+    "sampling/losses/cane.py": f"{_LOSSES}/test_cane {_LOSSES}/test_frequency_subsets "
+    f"{_LOSSES}/test_expected_losses {_LOSSES}/test_wrong_inputs",
     "sampling/losses/sampled_softmax.py": f"reference/test_softmax_losses {_LOSSES}/test_sampled_softmax "
     f"{_LOSSES}/test_noise_losses {_LOSSES}/test_every_loss {_LOSSES}/test_bias_theorems {_LOSSES}/test_wrong_inputs "
-    f"{_LOSSES}/test_full_softmax",
+    f"{_LOSSES}/test_full_softmax {_LOSSES}/test_expected_losses",
     "sampling/losses/loss.py": f"{_LOSSES}/test_every_loss reference/test_softmax_losses {_LOSSES}/test_wrong_inputs "
     "field/test_labels",
     "sampling/losses/*": f"{_LOSSES}/test_logits {_LOSSES}/test_every_loss reference/test_softmax_losses "

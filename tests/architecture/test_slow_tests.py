@@ -26,6 +26,7 @@ WHOLLY_SLOW: dict[str, str] = {
     "ranking/test_memory.py": "peaks of memory, in processes of their own",
     "ranking/test_resume.py": "trainings that are killed at every part",
     "ranking/test_tail.py": "a training with rare labels",
+    "sampling/test_draws.py": "as many draws as a comparison needs",
     "serve/test_page_access.py": "a browser",
     "serve/test_page_states.py": "a browser",
     "serve/test_page_tag.py": "a browser",

@@ -11,12 +11,11 @@ from collections.abc import Sequence
 import pytest
 import torch
 from kit.errors import raises
-from sampling.suite import Recorded, chi_square, noises_of
+from sampling.suite import Recorded, noises_of
 from torch import Tensor
 
 from sylvan.errors import DataError, ParameterError
 from sylvan.sampling import CANELoss, Softmax, Uniform, Unigram
-from sylvan.sampling.losses.loss import positives
 from sylvan.sampling.samplers.base import Draw
 
 N, DIM, BATCH, IGNORED = 10, 4, 6, -100
@@ -77,25 +76,6 @@ def test_equals_equations_2_and_3(counts: list[float], n_noises: int, together: 
         assert got[row].item() == pytest.approx(sum(losses) / len(losses), rel=1e-5)
     share = seen / sum(len({y for y in t if y != IGNORED}) for t in targets.reshape(BATCH, -1).tolist())
     assert loss.coverage.item() == pytest.approx(share) and 0 < share < 1
-
-
-def test_noises_are_independent_draws_of_the_sampler_restricted_to_the_others() -> None:
-    """By their pairs; one of 10,000 changes of the draws would be a false alarm."""
-    counts = [50.0, 20, 10, 8, 5, 3, 2, 1, 0.5, 0.5]
-    loss = CANELoss(
-        lambda queries, table: torch.tensor([[0, 1, 4]]).expand(len(queries), -1), Unigram(N, counts), n_noises=2
-    )
-    many = 40_000
-    torch.manual_seed(0)
-    targets = positives(torch.zeros(many, 1, dtype=torch.int64), IGNORED)
-    picked = loss._select(torch.zeros(many, DIM), torch.zeros(N, DIM), targets)
-    assert bool(picked.is_noise.all())
-    expected = torch.tensor(counts, dtype=torch.float64)
-    expected[[0, 1, 4]] = 0.0
-    expected /= expected.sum()
-    assert torch.allclose(picked.noise_log_q.double().exp(), expected[picked.noises], rtol=1e-5)
-    pairs = N * picked.noises[:, 0] + picked.noises[:, 1]
-    assert chi_square(pairs, torch.outer(expected, expected).flatten().log()) > 1e-4
 
 
 def test_candidates_that_are_all_classes_give_the_softmax() -> None:

@@ -11,7 +11,6 @@ from torch import Tensor
 
 from sylvan.errors import DataError, ParameterError
 from sylvan.sampling import CANELoss, FrequencySubsets, Uniform
-from sylvan.sampling.losses.cane import distinct_offsets
 
 DIM = 3
 COUNTS = [3, 90, 1, 1, 20, 8, 8, 2, 5, 4, 1, 0]
@@ -86,33 +85,6 @@ def test_candidates_come_from_the_best_subsets_in_order(n_candidates: int, beam:
             assert len(set(got) & set(groups[n])) == taken
             left -= taken
         assert len(got) == n_candidates - left
-
-
-def test_candidates_are_drawn_alike() -> None:
-    subsets = made(counts=[1.0] * 12, n_subsets=1, n_candidates=4)
-    ids = subsets(torch.zeros(30_000, DIM), torch.zeros(12, DIM))
-    pairs = torch.zeros(12, 12)
-    for i in range(4):
-        for j in range(4):
-            if i != j:
-                pairs.index_put_((ids[:, i], ids[:, j]), torch.ones(30_000), accumulate=True)
-    share = pairs[~torch.eye(12, dtype=torch.bool)] / 30_000
-    assert torch.allclose(share, torch.tensor(4 * 3 / (12 * 11)), atol=0.008)  # five standard errors
-
-
-@pytest.mark.parametrize("size", [5, 8, 20, 21, 1000])
-def test_distinct_offsets_of_small_and_large_ranges(size: int) -> None:
-    torch.manual_seed(0)
-    n, many = 5, 20_000
-    drawn = distinct_offsets(torch.full((many,), size), n)
-    assert int(drawn.min()) >= 0 and int(drawn.max()) < size
-    ascending = drawn.sort(dim=1).values
-    assert bool((ascending[:, 1:] > ascending[:, :-1]).all())
-    seen = torch.bincount(drawn.reshape(-1), minlength=size).float() / many
-    error = (n / size * (1 - n / size) / many) ** 0.5
-    assert float((seen - n / size).abs().max()) <= 4.5 * error
-    first = torch.bincount(drawn[:, 0], minlength=size).float() / many  # the order is chance too
-    assert float((first - 1 / size).abs().max()) <= 4.5 * (1 / size / many) ** 0.5
 
 
 def test_scores_are_sums_over_the_path() -> None:

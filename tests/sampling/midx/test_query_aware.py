@@ -13,7 +13,6 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kit.errors import raises
-from sampling.suite import chi_square
 
 from sylvan.errors import ParameterError
 from sylvan.indexing.codebooks import reconstruct
@@ -70,17 +69,6 @@ def test_probabilities_are_those_of_the_definition(quantizer: str, n_codebooks: 
     found = sampler.log_prob(queries, torch.arange(300)).numpy()
     np.testing.assert_allclose(found, naive_log_q(sampler, queries), atol=2e-4)
     np.testing.assert_allclose(np.exp(found).sum(axis=1), 1, atol=1e-5)
-
-
-@pytest.mark.parametrize(("n_codebooks", "native"), [(1, True), (2, False), (3, False)])
-def test_draws_are_as_frequent_as_they_say(n_codebooks: int, native: bool) -> None:
-    sampler = made(n=40, n_codewords=3, n_codebooks=n_codebooks, native=native)
-    query = asked()[5:6]
-    for shared in (False, True):
-        draw = sampler.sample(query, 40_000, shared=shared, generator=torch.Generator().manual_seed(4))
-        ids = draw.ids.flatten()
-        torch.testing.assert_close(draw.log_q.flatten(), sampler.log_prob(query, ids)[0], atol=1e-5, rtol=1e-5)
-        assert chi_square(ids, sampler.log_prob(query, torch.arange(40))[0]) > 1e-4
 
 
 @given(
@@ -252,17 +240,6 @@ def test_a_good_index_is_left_alone_and_a_bad_one_made_as_good_as_it_can_be(para
     assert float(index.factor) == pytest.approx(min(range(1001), key=found.__getitem__) / 1000, abs=2e-3)
     assert min(found) - 5e-3 < cross_entropy(bad, seen, table) < min(found) + 1e-4  # finer than the thousandths here
     assert found[-1] > math.log(400)  # as it would be without
-
-
-def test_draws_of_a_flattened_index_have_the_probabilities_that_it_tells() -> None:
-    sampler, queries, _ = refreshed(40.0)
-    draw = sampler.sample(queries[:2], 40_000)
-    log_q = sampler.log_prob(queries[:2], torch.arange(400))
-    torch.testing.assert_close(draw.log_q, log_q.gather(1, draw.ids), atol=1e-5, rtol=1e-5)
-    assert torch.allclose(log_q.double().exp().sum(dim=1), torch.ones(2, dtype=torch.float64), atol=1e-5)
-    for row in range(2):
-        shares = torch.bincount(draw.ids[row], minlength=400) / 40_000
-        assert float((shares - log_q[row].exp()).abs().sum()) < 0.1
 
 
 def test_a_flattened_index_is_saved_as_such_and_the_next_refresh_begins_anew() -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 from kit.errors import raises
-from sampling.suite import chi_square, normal
+from sampling.suite import normal
 from torch import Tensor
 
 from sylvan.errors import DataError, NotFittedError, ParameterError
@@ -26,7 +26,7 @@ from sylvan.sampling import (
     make_tail_sampler,
 )
 from sylvan.sampling.samplers.base import class_counts
-from sylvan.sampling.samplers.static import alias_table, draw_alias
+from sylvan.sampling.samplers.static import alias_table
 
 QUERIES = torch.zeros(1, 4)
 
@@ -120,13 +120,6 @@ def test_cells_give_each_class_its_probability(kind: str, n: int) -> None:
     assert torch.all((threshold >= 0) & (threshold <= 1))
     torch.testing.assert_close(given / n, wanted, rtol=0, atol=1e-10 * float(wanted.max()))
     assert torch.all(given[weights == 0] == 0)
-
-
-def test_draws_follow_the_weights() -> None:
-    threshold, alias = alias_table(torch.tensor([5.0, 0.0, 1.0, 4.0], dtype=torch.float64))
-    drawn = draw_alias(threshold, alias, (500, 400), torch.Generator().manual_seed(0))
-    shares = torch.bincount(drawn.reshape(-1), minlength=4) / drawn.numel()
-    torch.testing.assert_close(shares, torch.tensor([0.5, 0.0, 0.1, 0.4]), atol=0.005, rtol=0)
 
 
 @pytest.mark.parametrize(
@@ -293,16 +286,6 @@ def test_it_has_the_inner_samplers_distribution_on_its_classes() -> None:
     torch.testing.assert_close(sampler.log_prob(queries, torch.arange(10)), expected, atol=1e-5, rtol=1e-5)
     mean = expected.exp().mean(dim=0)
     torch.testing.assert_close(sampler.shared_log_prob(queries, torch.arange(10)).exp(), mean, atol=1e-5, rtol=1e-5)
-
-
-@pytest.mark.parametrize("shared", [False, True])
-def test_draws_follow_it(shared: bool) -> None:
-    sampler, _ = softmax()
-    queries = normal(1, 6, seed=3)
-    torch.manual_seed(0)
-    draw = sampler.sample(queries, 20_000, shared=shared)
-    torch.testing.assert_close(draw.log_q.reshape(-1), sampler.log_prob(queries, draw.ids.reshape(1, -1))[0])
-    assert chi_square(draw.ids, sampler.log_prob(queries, torch.arange(10))[0]) > 1e-4
 
 
 def test_what_is_no_sampler_of_queries_needs_no_refresh() -> None:

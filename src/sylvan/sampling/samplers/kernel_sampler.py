@@ -281,7 +281,7 @@ class KernelSampler(AdaptiveSampler):
         raise NotImplementedError
 
     def _node_mass(self, dots: Tensor, counts: Tensor) -> Tensor:
-        """Masses of nodes; 0 where ``counts`` is."""
+        """Masses of nodes; 0 where ``counts`` is, and with it ``dots``."""
         raise NotImplementedError
 
     # What it gets for that.
@@ -403,7 +403,7 @@ class RFF(KernelSampler):
         return blocks.sum(dim=1)
 
     def _node_mass(self, dots: Tensor, counts: Tensor) -> Tensor:
-        return torch.maximum(dots, counts * self._floor).mul_(counts > 0)
+        return torch.maximum(dots, counts * self._floor)
 
 
 @parameterized
@@ -471,7 +471,7 @@ class Sphere(KernelSampler):
 
     def _node_mass(self, dots: Tensor, counts: Tensor) -> Tensor:
         # A sum of squares isn't negative but for rounding.
-        return dots.clamp_min_(0).mul_(self.alpha).mul_(counts > 0).add_(counts)
+        return dots.clamp_min_(0).mul_(self.alpha).add_(counts)
 
     def _refresh(self, table: Tensor) -> None:
         super()._refresh(table)
