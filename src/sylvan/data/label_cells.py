@@ -16,7 +16,7 @@ from sylvan.params.wording import counted
 
 AUTO = "auto"  # the label separator that is found by the format and the cells
 _SAMPLE = 4096  # cells that are looked at before what they show is said
-_STRONG = ("|", ";", "\t", "\n")  # marks that hardly stand in a label's name
+STRONG_MARKS = ("|", ";", "\t", "\n")  # marks that hardly stand in a label's name
 _WEAK = (",", "/", "#", "&", " ")  # marks that stand in many: only parts that are labels elsewhere tell
 _OPENING, _CLOSING = tuple("[({"), tuple("])}")
 _ITEM = r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\""""
@@ -40,6 +40,7 @@ class LabelCells:
         self._mark = usual if separator == AUTO else separator
         self._cells: dict[str, str] = {}  # different cells of one label, with the first place of each
         self._n_single = self._n_several = self._n_empty = 0
+        self._first_empty = ""  # where
         self._open = not self._plain
         self._kind: type | None = None
 
@@ -50,16 +51,17 @@ class LabelCells:
             return [label_name(cell)] if cell else []
         if cell.startswith(_OPENING) and (listed := _listed(cell)) is not None:
             self._n_several += 1
-            return self.named(listed)
+            return self.named(place, listed)
         parts = [cell] if self._mark is None else cell.split() if self._mark == " " else cell.split(self._mark)
         names = [name for part in parts if (name := label_name(part))]
         self._look(place, names)
         return names
 
-    def named(self, labels: Iterable[Any]) -> list[Any]:
+    def named(self, place: str, labels: Iterable[Any]) -> list[Any]:
         """Labels that are apart already, without empty ones, which are counted."""
         names = [label_name(label) if isinstance(label, str) else label for label in labels]
-        self._n_empty += names.count("")
+        if n_empty := names.count(""):
+            self._n_empty, self._first_empty = self._n_empty + n_empty, self._first_empty or place
         return [name for name in names if name != ""]
 
     def need_one_kind(self, place: str, labels: Iterable[Any]) -> None:
@@ -71,7 +73,7 @@ class LabelCells:
         if self._mark is not None and not self._plain:
             split = (self.split(place, label) if isinstance(label, str) else [label] for label in labels)
             return [part for parts in split for part in parts]
-        result = self.named(labels)
+        result = self.named(place, labels)
         self._look(place, result)
         return result
 
@@ -84,7 +86,8 @@ class LabelCells:
         if self._open:
             self._doubt()
         if self._n_empty:
-            warn_data(f'{self._name}: {counted(self._n_empty, "empty label")} left out, as "" names none.')
+            words = f'{counted(self._n_empty, "empty label")} left out, as "" names none'
+            warn_data(f"{self._name}: {words}; the first: {self._first_empty.removeprefix(self._name + ', ')}.")
 
     def _look(self, place: str, names: list[Any]) -> None:
         if not self._open or not names:
@@ -109,9 +112,9 @@ class LabelCells:
                     "each cell is one label."
                 )
                 return
-        for mark in (*_STRONG, *_WEAK):
+        for mark in (*STRONG_MARKS, *_WEAK):
             marked = [cell for cell in cells if mark in cell and not (mark in "/#" and "://" in cell)]
-            if mark != self._mark and marked and (mark in _STRONG or _looks_split(mark, marked, cells)):
+            if mark != self._mark and marked and (mark in STRONG_MARKS or looks_split(mark, marked, cells)):
                 word = {"\t": "tab", "\n": "newline"}.get(mark, mark)
                 warn_data(
                     f"{cells[marked[0]]}: {marked[0]!r:.80} is read as one label, but looks like several with {mark!r} "
@@ -136,7 +139,7 @@ def _listed(cell: str) -> list[Any] | None:
     return [str(item) for item in items] if sound else None
 
 
-def _looks_split(mark: str, marked: list[str], cells: dict[str, str]) -> bool:
+def looks_split(mark: str, marked: list[str], cells: dict[str, str]) -> bool:
     """Whether parts of cells are labels elsewhere: alone, or both first and later in cells. "Smith, John" and
     "Sports/Football" are names: their parts keep their places."""
     parted = [[part.strip() for part in cell.split(mark) if part.strip()] for cell in marked]

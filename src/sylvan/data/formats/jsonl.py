@@ -317,7 +317,7 @@ def labels_and_weights(
             label, weight, weighted = item[0], sound_weight(place, item[1]), True
         if isinstance(label, bool) or not isinstance(label, (str, int)):
             raise unexpected(place, "a label must be a string or an int", quoted(label))
-        if not (named := cells.named([label])):
+        if not (named := cells.named(place, [label])):
             continue
         if weight is None:
             results.setdefault(named[0], 1.0)

@@ -109,7 +109,8 @@ def read_skos(content: bytes, form: str, name: str) -> dict[str, Any]:
     graph = read_graph(content, form, name)
     from rdflib.namespace import RDFS, SKOS
 
-    concepts = _concepts(graph, name)
+    deprecated = _deprecated(graph)
+    concepts = _concepts(graph, name) - {*deprecated}
     preferred = _texts(graph, concepts, SKOS.prefLabel, "prefLabel")
     for uri, by in _texts(graph, concepts, RDFS.label).items():  # where SKOS has no name in this language
         for language, texts in by.items():
@@ -119,6 +120,7 @@ def read_skos(content: bytes, form: str, name: str) -> dict[str, Any]:
         "alternative": _texts(graph, concepts, SKOS.altLabel, "altLabel"),
         "hidden": _texts(graph, concepts, SKOS.hiddenLabel, "hiddenLabel"),
         "definitions": _texts(graph, concepts, SKOS.definition),
+        "deprecated": deprecated,
     }
 
     def related(relation: Any, opposite: Any) -> dict[str, list[str]]:
@@ -134,12 +136,11 @@ def read_skos(content: bytes, form: str, name: str) -> dict[str, Any]:
 
 
 def _concepts(graph: Any, name: str) -> set[str]:
-    """The URIs of all concepts, those of the file's own kinds of concepts too; but not of deprecated ones."""
+    """The URIs of all concepts, those of the file's own kinds of concepts too."""
     from rdflib import URIRef
-    from rdflib.namespace import OWL, RDF, RDFS, SKOS
+    from rdflib.namespace import RDF, RDFS, SKOS
 
     kinds = set(graph.transitive_subjects(RDFS.subClassOf, SKOS.Concept))
-    dropped = {str(uri) for uri, flag in graph.subject_objects(OWL.deprecated) if str(flag).lower() in ("true", "1")}
     typed = {uri for kind in kinds for uri in graph.subjects(RDF.type, kind) if isinstance(uri, URIRef)}
     relative = next((uri for uri in sorted(typed) if uri.startswith(RELATIVE)), None)
     if relative is not None:
@@ -151,7 +152,15 @@ def _concepts(graph: Any, name: str) -> set[str]:
         types = Counter(map(str, graph.objects(predicate=RDF.type))).most_common(1)
         instead = "".join(f" It has {counted(n, 'thing')} of the type {kind}." for kind, n in types)
         raise DataError(f"{name}: the file holds no subjects, which are of the type skos:Concept.{instead}")
-    return {str(uri) for uri in typed} - dropped
+    return {str(uri) for uri in typed}
+
+
+def _deprecated(graph: Any) -> dict[str, str]:
+    """The URIs of what is no longer in use, and the URI that stands in place of each, or ""."""
+    from rdflib.namespace import DCTERMS, OWL
+
+    dropped = [uri for uri, flag in graph.subject_objects(OWL.deprecated) if str(flag).lower() in ("true", "1")]
+    return {str(uri): min(map(str, graph.objects(uri, DCTERMS.isReplacedBy)), default="") for uri in dropped}
 
 
 def _texts(graph: Any, concepts: set[str], relation: Any, xl: str | None = None) -> _Texts:

@@ -136,6 +136,8 @@ class SubjectVocabulary:
         For every URI, its other names, those by which it is found but not shown, and what it means, by language.
     related : mapping of str to sequence of str, optional
         For every URI, those of its related subjects.
+    deprecated : mapping of str to str, optional
+        URIs that are no longer in use and no subjects here, and the URI that stands in place of each, or "".
 
     Examples
     --------
@@ -151,8 +153,9 @@ class SubjectVocabulary:
     def __init__(
         self, labels: Mapping[str, Mapping[str, str]], broader: Mapping[str, Sequence[str]] | None = None, *,
         alternative: _Texts | None = None, hidden: _Texts | None = None, definitions: _Texts | None = None,
-        related: Mapping[str, Sequence[str]] | None = None,
+        related: Mapping[str, Sequence[str]] | None = None, deprecated: Mapping[str, str] | None = None,
     ) -> None:  # fmt: skip
+        self.deprecated = dict(deprecated or {})
         self.labels = {
             label_name(uri): {language: name for language, text in names.items() if (name := label_name(text))}
             for uri, names in labels.items()
@@ -245,11 +248,13 @@ class SubjectVocabulary:
         named = [tag for tag in self.languages if tag]
         if named and not self.has_language(language):
             raise DataError(f"No label is in the language {language!r}: the languages are {', '.join(named)}.")
-        chosen = {
+        chosen: dict[str, Any] = {
             name: {uri: {tag: by[tag] for tag in _nearest(by, language)} for uri, by in getattr(self, name).items()}
             for name in ("labels", *_OTHERS)
         }
-        return SubjectVocabulary(broader=self.broader, related=self.related, **chosen)
+        return SubjectVocabulary(
+            broader=self.broader, related=self.related, deprecated=self.deprecated, **chosen
+        )  # fmt: skip
 
     def terms(self, language: str | None = None) -> dict[str, LabelTerms]:
         """The words for each subject, as :class:`~sylvan.LexicalMatcher` takes them.
@@ -327,7 +332,7 @@ def read_subjects(path: PathLike) -> SubjectVocabulary:
     - **JSON lines** (.jsonl): objects with the same names, whose values are strings or lists of strings.
     - **SKOS**: Turtle (.ttl), RDF/XML (.rdf, .xml, .owl), N-Triples (.nt), N3 or JSON-LD, read by rdflib
       (``pip install "sylvan[rdf]"``): concepts, their preferred, alternative and hidden labels, definitions, and
-      what is broader, narrower and related; deprecated concepts are skipped. Labels may be things themselves
+      what is broader, narrower and related; deprecated concepts are listed apart. Labels may be things themselves
       (SKOS-XL) or ``rdfs:label``, and concepts of classes below ``skos:Concept``. Nothing is fetched from elsewhere.
 
     Parameters

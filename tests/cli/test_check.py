@@ -1,0 +1,167 @@
+"""``sylvan check``: every kind of fault with an example, equal to a slow look at all pairs, and the exit codes."""
+
+from __future__ import annotations
+
+import json
+import tracemalloc
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sylvan import data
+from sylvan.cli.io.findings import Records, script_of
+
+SOUND = [
+    {"text": f"{word} {number}", "labels": [label]}
+    for label, word in (("Whaling", "whales"), ("Baking", "bread"))
+    for number in range(3)
+]
+
+
+def found(call: Any, folder: Path, rows: list[dict[str, Any]], *words: str, code: int = 1) -> dict[str, dict[str, Any]]:
+    """The findings of a file by their kind."""
+    path = folder / "rows.jsonl"
+    data.write_records(path, rows)
+    outcome = call("check", str(path), "--json", "-", "-q", *words)
+    assert outcome.code == code, outcome
+    return {each["kind"]: each for each in json.loads(outcome.out)["findings"]}
+
+
+def test_a_sound_file_has_no_fault(call: Any, tmp_path: Path) -> None:
+    assert found(call, tmp_path, SOUND, code=0) == {}
+
+
+FAULTS: dict[str, tuple[str, list[dict[str, Any]], int, int, int | None, str]] = {
+    "no text": ("empty", [{"text": " \t", "labels": ["Whaling"]}], 1, 7, None, " \t"),
+    "no subject": ("unlabelled", [{"text": "rye", "labels": []}], 1, 7, None, "rye"),
+    "repeated": ("duplicates", [{"text": "WHALES  0", "labels": ["Whaling"]}] * 2, 2, 7, 1, "WHALES  0"),
+    "contradictory": ("contradictions", [{"text": "whales 1", "labels": ["Baking"]}] * 2, 1, 7, 2, "whales 1"),
+    "delimiter": ("delimiters", [{"text": f"t{i}", "labels": ["Baking|Whaling"]} for i in range(3)], 1, 7, None,
+                  "Baking|Whaling"),
+    "comma": ("delimiters", [{"text": f"t{i}", "labels": ["Baking, Whaling"]} for i in range(3)], 1, 7, None,
+              "Baking, Whaling"),
+    "case": ("near-duplicates", [{"text": f"t{i}", "labels": ["BAKING"]} for i in range(2)], 1, 7, None,
+             "'Baking' (3) and 'BAKING' (2)"),
+    "plural": ("near-duplicates", [{"text": f"t{i}", "labels": ["Whalings"]} for i in range(3)], 1, 7, None,
+               "'Whaling' (3) and 'Whalings' (3)"),
+    "width": ("near-duplicates", [{"text": "t", "labels": ["Ｂaking"]}], 1, 7, None, "'Baking' (3) and 'Ｂaking' (1)"),
+    "blank": ("reading", [{"text": "t", "labels": ["Baking", " "]}], 1, 0, None, ""),
+    "rare": ("rare", [{"text": "t", "labels": ["Chess"]}], 1, 7, None, "Chess"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_each_fault_is_found_with_an_example(name: str, call: Any, tmp_path: Path) -> None:
+    kind, rows, count, record, other, value = FAULTS[name]
+    each = found(call, tmp_path, SOUND + rows, code=0 if kind == "rare" else 1)[kind]
+    assert (each["count"], each["record"] or 0, each["other_record"]) == (count, record, other)
+    assert (each["value"] or "") == value
+    assert each["fault"] == (kind != "rare")
+    if kind == "reading":
+        assert "empty label" in each["words"] and "line 7" in each["words"]
+
+
+@pytest.mark.parametrize("labels", [
+    ["C", "C++", "C#"], ["bus", "glass", "axis", "Bu"], ["किताब", "कतब"], ["sää", "saa"], ["1990", "199O"],
+    ["http://x.org/a", "http://x.org/as"],
+])  # fmt: skip
+def test_subjects_that_only_look_alike(labels: list[str], call: Any, tmp_path: Path) -> None:
+    rows = [{"text": f"text {label} {i}", "labels": [label]} for label in labels for i in range(3)]
+    assert "near-duplicates" not in found(call, tmp_path, rows, code=0)
+
+
+def test_one_uri_written_in_two_ways(call: Any, tmp_path: Path) -> None:
+    rows = [{"text": f"{uri} {i}", "labels": [uri]} for uri in ("http://x.org/a", "https://x.org/a") for i in range(3)]
+    assert found(call, tmp_path, rows)["near-duplicates"]["found"] == [["http://x.org/a", "https://x.org/a"]]
+
+
+def test_test_records_among_those_to_learn_from(call: Any, tmp_path: Path) -> None:
+    rows = [{"text": "new", "labels": ["Baking"]}, {"text": "Bread 1", "labels": []}]
+    data.write_records(tmp_path / "test.jsonl", rows)
+    each = found(call, tmp_path, SOUND, "--test", str(tmp_path / "test.jsonl"))["leakage"]
+    assert (each["count"], each["record"], each["other_record"], each["value"]) == (1, 2, 5, "Bread 1")
+    data.write_records(tmp_path / "test.jsonl", [{"text": "new", "labels": ["Baking"]}])
+    assert found(call, tmp_path, SOUND, "--test", str(tmp_path / "test.jsonl"), code=0) == {}
+
+
+def test_subjects_beside_a_vocabulary(call: Any, tmp_path: Path) -> None:
+    """By URI or name; deprecated ones with what replaces them."""
+    pytest.importorskip("rdflib")
+    head = "@prefix skos: <http://www.w3.org/2004/02/skos/core#> . @prefix owl: <http://www.w3.org/2002/07/owl#> .\n"
+    path = tmp_path / "subjects.ttl"
+    path.write_text(head + """
+        <urn:x:1> a skos:Concept ; skos:prefLabel "Whaling"@en . <urn:x:2> a skos:Concept ; skos:prefLabel "Baking"@en .
+        <urn:x:3> a skos:Concept ; owl:deprecated true ; <http://purl.org/dc/terms/isReplacedBy> <urn:x:2> .
+    """)
+    rows = [{"text": f"{uri} {i}", "labels": [uri]} for uri in ("urn:x:3", "urn:x:1", "urn:x:9") for i in range(3)]
+    result = found(call, tmp_path, SOUND + rows, "--vocabulary", str(path))
+    assert result["deprecated"]["found"] == ["urn:x:3"] and "urn:x:2" in result["deprecated"]["advice"]
+    assert result["unknown"]["found"] == ["urn:x:9"] and result["unknown"]["record"] == 13
+    assert found(call, tmp_path, SOUND, "--vocabulary", str(path), code=0) == {}
+    outcome = call("check", str(tmp_path / "rows.jsonl"), "--vocabulary", str(path), "-q")
+    assert "2 subjects" in outcome.out and outcome.err == ""
+
+
+def test_repetitions_are_those_of_a_look_at_all_pairs() -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        texts = [" ".join(rng.choice(["a", "B", "ä"], 2)) for _ in range(25)]
+        labels = [[str(label) for label in rng.choice(3, int(rng.integers(1, 3)), replace=False)] for _ in texts]
+        records = Records()
+        records.take(texts[:10], labels[:10])
+        records.take(texts[10:], labels[10:])
+        result = {each.kind: each for each in records.findings(None)}
+        rows = [(text.casefold(), frozenset(row)) for text, row in zip(texts, labels, strict=True)]
+        repeated = [j + 1 for j, row in enumerate(rows) if row in rows[:j]]
+        contrary = {a[0] for a, b in combinations(rows, 2) if a[0] == b[0] and a[1] != b[1]}
+        assert list(result["duplicates"].everything) == repeated
+        assert result["contradictions"].count == len(contrary)
+
+
+def test_a_record_takes_a_few_bytes() -> None:
+    records, texts = Records(), [f"{'text ' * 200} {number}" for number in range(2000)]
+    tracemalloc.start()
+    for part in range(5):
+        records.take([f"{part} {text}" for text in texts], [["a"]] * len(texts))
+    size = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    assert size < 100 * records.n_rows
+
+
+@pytest.mark.parametrize(("text", "script"), [
+    ("Whales", "Latin"), ("Straße", "Latin"), ("Война и мир", "Cyrillic"), ("Ἰλιάς", "Greek"), ("किताब", "Devanagari"),
+    ("鯨 of the sea 鯨", "Latin"), ("白鯨", "CJK"), ("1984 !", ""),
+])  # fmt: skip
+def test_the_script_of_a_text(text: str, script: str) -> None:
+    assert script_of(text) == script
+
+
+def test_what_is_printed(call: Any, tmp_path: Path) -> None:
+    data.write_records(tmp_path / "rows.jsonl", [*SOUND, {"text": "whales 1", "labels": ["Baking"]}])
+    lines = call("check", str(tmp_path / "rows.jsonl"), "-q").out.splitlines()
+    assert lines[0] == "rows.jsonl: 7 records with 2 subjects, 1.00 a record."
+    assert lines[2] == (
+        "- 1 text stands there again with other subjects. Record 7, 'whales 1': 'Baking'; record 2: 'Whaling'. Say "
+        "which are right, or join them."
+    )
+    assert "records without text" in lines[-1] and "vocabulary" not in lines[-1] and len(lines) == 4
+
+
+WRONG = {
+    "stdin": (["-"], "stdin"),
+    "a matrix": (["{files}/train.xmc"], "records of text"),
+    "no labels": (["{files}/train.lines", "--format", "lines"], "labels"),
+    "no file": (["{tmp}/none.jsonl"], "none.jsonl"),
+    "another vocabulary": (["{files}/train.jsonl", "--vocabulary", "{tmp}/other.tsv"], "urn:x"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong_input_is_refused(name: str, call: Any, files: Any, tmp_path: Path) -> None:
+    words, said = WRONG[name]
+    (tmp_path / "other.tsv").write_text("urn:x\tOther\n")
+    outcome = call("check", *(word.format(files=files.folder, tmp=tmp_path) for word in words))
+    assert outcome.code == 2 and said in outcome.err and not outcome.out, outcome
