@@ -23,6 +23,7 @@ VERBS = {
     "ensemble": "Combine saved models into an ensemble.",
     "predict": "Rank the labels of each row of a file with a saved model.",
     "evaluate": "Measure a saved model on a file with known labels.",
+    "thresholds": "Show what thresholds give, and what to set for a wanted precision.",
     "check": "Find what is wrong with a file of records before training.",
     "index": "Index vectors for nearest-neighbour search.",
     "search": "Find the nearest vectors in a saved index.",

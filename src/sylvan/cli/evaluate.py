@@ -78,6 +78,7 @@ class Measured:
     learned: tuple[int, int] = (0, 0)  # rows that the model keeps from its training, and so many were compared
     promise: metrics.ExpectedHits | None = None  # of the first answers, where probabilities are calibrated
     n_unknown_texts: int = 0  # those of which the model knows no word, which have no answers
+    others: Sequence[Any] = ()  # labels that the model doesn't know, by their columns behind its own
 
     def coverage(self) -> str:
         """Which rows and labels the numbers are over, and what was left out: to be read before them."""
@@ -191,7 +192,7 @@ def measure(
         score(model, Y, top, at, a, b), n_rows, len(top), len(truth.others), truth.n_missing, known_labels,
         _by_cutoff(intervals), {name: _by_cutoff(values) for name, values in slices.items()},
         {"threshold": threshold, **chosen.result()} if likely else {}, Y, top, promise=promise,
-        n_unknown_texts=n_unknown,
+        n_unknown_texts=n_unknown, others=() if known_labels else tuple(truth.others),
     )  # fmt: skip
 
 
@@ -410,9 +411,7 @@ def _draw_slices(slices: dict[str, dict[int, float]], axes: Any) -> None:
               help="A of the propensities; 0.6 for Amazon's sets, 0.5 for Wikipedia's.")  # fmt: skip
 @click.option("--propensity-b", type=click.FloatRange(min=0), default=1.5, show_default=True, metavar="B",
               help="B of the propensities; 2.6 for Amazon's sets, 0.4 for Wikipedia's.")  # fmt: skip
-@click.option("--known-labels", is_flag=True,
-              help="Leave out labels that the model doesn't know, and rows without any other; by default they count as "
-              "missed.")  # fmt: skip
+@of.known_labels_option
 @of.ranking_option
 @click.option("--filter-labels", metavar="FILE", help="Answers that don't count, one row and label per line (the XMC "
                                                       "repository's filter_labels_test.txt).")  # fmt: skip

@@ -258,6 +258,9 @@ shared_options = together(
 device_option = click.option("--device", metavar="NAME", help="Where the text encoder computes, for models with one: "
                              "auto, cpu or cuda.")  # fmt: skip
 ranking_option = setting_option("--set", "A parameter of the model that matters when ranking, such as beam=20.")
+known_labels_option = click.option("--known-labels", is_flag=True,
+                                   help="Leave out labels that the model doesn't know, and rows without any other; by "
+                                   "default they count as missed.")  # fmt: skip
 seed_option = click.option("--seed", type=click.IntRange(min=0), metavar="N", help="The same as --set seed=N.")
 label_names_option = click.option("--label-names", metavar="FILE", help="For matrices: names of the labels, one per "
                                   "line.")  # fmt: skip

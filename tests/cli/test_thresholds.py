@@ -1,0 +1,125 @@
+"""``sylvan thresholds``: the same figures as predictions have, what it says to set, branches, figures and refusals."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import sylvan
+from sylvan import data, metrics
+from sylvan.cli.groups import branches, by_frequency
+
+
+def numbers(call: Any, *words: str) -> dict[str, Any]:
+    outcome = call("thresholds", *words, "--json", "-", "-q")
+    assert outcome.code == 0, outcome
+    result: dict[str, Any] = json.loads(outcome.out)
+    return result
+
+
+def test_figures_are_those_of_predictions(call: Any, files: Any) -> None:
+    found = numbers(call, files.text_model, files("test.jsonl"), "--precision", "0.9")
+    test, model = data.read_jsonl(files("test.jsonl")), sylvan.load(files.text_model)
+    truth = model.vocabulary_.encode(test.labels).toarray() > 0
+    lines = {line["name"]: line for line in [*found["lines"], found["best_f1"], found["wanted"]["set"]]}
+    for line in lines.values():
+        rule = {"k": int(line["name"].split()[-1])} if line["threshold"] is None else {"threshold": line["threshold"]}
+        chosen = model.predict(test.texts, **rule).toarray() > 0
+        right, named = (truth & chosen).sum(), chosen.sum()
+        assert line["precision"] == pytest.approx(right / named), line
+        assert line["recall"] == pytest.approx(right / truth.sum())
+        assert line["labels"] == pytest.approx(named / len(truth))
+        assert line["none"] == pytest.approx((chosen.sum(axis=1) == 0).mean())
+        assert line["all_right"] == pytest.approx((chosen.any(axis=1) & ~(chosen & ~truth).any(axis=1)).mean())
+        low, high = line["precision_interval"]
+        assert low <= line["precision"] <= high
+    assert found["records"] == 60 and "from 0.50" in lines and "the first 5" in lines
+
+
+def test_what_to_set_has_the_wanted_precision_and_is_the_lowest(call: Any, files: Any) -> None:
+    found = numbers(call, files.text_model, files("test.jsonl"), "--precision", "0.8")["wanted"]
+    assert found["set"]["precision"] >= 0.8 and found["sure"]["precision_interval"][0] >= 0.8
+    assert found["set"]["threshold"] <= found["sure"]["threshold"]
+    test, model = data.read_jsonl(files("test.jsonl")), sylvan.load(files.text_model)
+    truth = model.vocabulary_.encode(test.labels)
+    lower = model.predict(test.texts, threshold=found["set"]["threshold"] - 0.01)
+    assert metrics.set_f1(truth, lower)["labels"] > found["set"]["labels"]
+    assert truth.multiply(lower).nnz / lower.nnz < 0.8
+
+
+def test_what_is_printed(call: Any, files: Any) -> None:
+    lines = call("thresholds", files.text_model, files("test.jsonl"), "--precision", "0.9", "-q").out.splitlines()
+    assert lines[0].startswith("Measured over 60 rows") and lines[1].split()[:2] == ["precision", "recall"]
+    assert any(line.startswith("For a precision of 90%, threshold 0.") for line in lines)
+    assert any(line.startswith("As the mean over subjects (macro") for line in lines)
+
+
+def test_a_precision_that_no_threshold_has(call: Any, files: Any, tmp_path: Path) -> None:
+    test = data.read_jsonl(files("test.jsonl"))
+    wrong = [["Chess"] if "Chess" not in row else ["Baking"] for row in test.labels]
+    data.write_jsonl(tmp_path / "wrong.jsonl", test.texts, wrong)
+    outcome = call("thresholds", files.text_model, str(tmp_path / "wrong.jsonl"), "--precision", "0.99", "-q")
+    assert outcome.code == 0 and "No threshold has a precision of 99%" in outcome.out
+
+
+def test_branches_have_thresholds_of_their_own(call: Any, files: Any, tmp_path: Path) -> None:
+    """The model's labels are names here, and records stay as they are."""
+    path = tmp_path / "subjects.csv"
+    path.write_text(
+        "uri,label,broader\nu:all,All,\nu:sea,Sea,u:all\nu:home,Home,u:all\nu:1,Whaling,u:sea\nu:2,Baking,u:home\n"
+        "u:3,Gardening,u:home\nu:4,Chess,u:home|u:sea\n"
+    )
+    words = (files.text_model, files("test.jsonl"), "--precision", "0.8", "--vocabulary", str(path))
+    found = numbers(call, *words)["wanted"]["branches"]
+    labels = [label for row in data.read_jsonl(files("test.jsonl")).labels for label in row]
+    assert set(found) == {"Sea", "Home", "(not in the vocabulary)"}
+    assert found["Sea"]["subjects"] == labels.count("Whaling") + labels.count("Chess")
+    assert found["Home"]["set"]["precision"] >= 0.8
+    table = call("thresholds", *words, "-q").out.split("macro")[1]
+    assert [line.split()[0] for line in table.splitlines()[2:]] == ["Home", "(not", "Sea"]
+
+
+def test_branches_of_a_vocabulary() -> None:
+    names = {uri: {"": uri} for uri in "abcdefgh"}
+    subjects = data.SubjectVocabulary(names, broader={"c": ["a"], "d": ["c"], "e": ["b", "d"], "f": ["g"], "g": ["f"]})
+    assert branches(subjects) == {
+        "a": ["a"], "b": ["b"], "c": ["a"], "d": ["a"], "e": ["a", "b"], "f": ["f"], "g": ["g"], "h": ["h"],
+    }  # fmt: skip
+    below_one = data.SubjectVocabulary(names, broader={"b": ["a"], "c": ["a"], "d": ["b"], "e": ["c"]})
+    assert branches(below_one)["d"] == ["b"] and branches(below_one)["e"] == ["c"]
+
+
+def test_bands_of_frequency() -> None:
+    masks = by_frequency(np.array([0, 1, 2, 3, 9, 10, 99, 100, 10_000]))
+    assert [int(mask.sum()) for mask in masks.values()] == [1, 2, 2, 2, 2]
+
+
+def test_figures(call: Any, files: Any, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    drawn = [tmp_path / "a.svg", tmp_path / "b.svg"]
+    for path in drawn:
+        assert call("thresholds", files.matrix_model, files("test.xmc"), "-q", "--figure", str(path)).code == 0
+    assert drawn[0].read_bytes() == drawn[1].read_bytes() and "all suggestions right" in drawn[0].read_text("utf-8")
+
+
+WRONG = {
+    "no probabilities": (["{files.text_model}", "{test}", "--set", "tail=psp"], "tail"),
+    "a precision of 90": (["{files.text_model}", "{test}", "--precision", "90"], "--precision"),
+    "no labels": (["{files.text_model}", "{files.folder}/test.lines", "--format", "lines"], "labels"),
+    "a vocabulary without branches": (
+        ["{files.text_model}", "{test}", "--precision", "0.9", "--vocabulary", "{tmp}/flat.tsv"], "broader"),
+    "another figure": (["{files.text_model}", "{test}", "--figure", "a.bmp"], "--figure"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong_input_is_refused(name: str, call: Any, files: Any, tmp_path: Path) -> None:
+    words, said = WRONG[name]
+    (tmp_path / "flat.tsv").write_text("urn:1\tWhaling\n")
+    filled = [word.format(files=files, test=files("test.jsonl"), tmp=tmp_path) for word in words]
+    outcome = call("thresholds", *filled)
+    assert outcome.code == 2 and said in outcome.err and not outcome.out, outcome
