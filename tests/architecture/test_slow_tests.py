@@ -19,6 +19,7 @@ WHOLLY_SLOW: dict[str, str] = {
     "distributed/test_ray_more.py": "a Ray cluster",
     "distributed/test_ray_ranking.py": "a Ray cluster",
     "distributed/test_ray_runner.py": "a Ray cluster",
+    "distributed/test_ray_train.py": "a Ray cluster",
     "docs/test_docstrings.py": "every example of a docstring",
     "hostile/test_hostile.py": "thousands of damaged folders",
     "hostile/test_unpickling.py": "every model's folder with pickles in every place",

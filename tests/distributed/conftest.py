@@ -24,7 +24,9 @@ def nodes() -> Iterator[Any]:
     places = [str(here), str(here.parent), str(Path(sylvan.__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
     os.environ["PYTHONPATH"] = os.pathsep.join(place for place in places if place)
     child_processes.guard()  # Ray's own processes end with this one, even if it is killed
-    head = {"num_cpus": 1, "object_store_memory": 200 << 20, "include_dashboard": False}
+    # A node that was removed is missed after seconds. One that is slow to answer has as long as ever.
+    looks = {"health_check_initial_delay_ms": 500, "health_check_period_ms": 500}
+    head = {"num_cpus": 1, "object_store_memory": 200 << 20, "include_dashboard": False, "_system_config": looks}
     made = Cluster(initialize_head=True, head_node_args=head)
     made.add_node(num_cpus=1, object_store_memory=200 << 20)
     try:

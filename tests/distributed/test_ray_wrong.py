@@ -91,9 +91,10 @@ def test_an_address_that_is_no_string() -> None:
 
 
 def test_clusters_that_can_not_be_had() -> None:
-    """All in one process: what failed before doesn't spoil what comes later."""
+    """All in one process: what failed before doesn't spoil what comes later. Ray waits 10 s for an answer, not 30."""
     needs_ray()
-    done = elsewhere(Path(__file__).with_name("wrong_clusters.py"))
+    waits = {"RAY_py_gcs_connect_timeout_s": "10", "RAY_gcs_rpc_server_connect_timeout_s": "1"}
+    done = elsewhere(Path(__file__).with_name("wrong_clusters.py"), **waits)
     assert done.returncode == 0, done.stderr[-3000:]
     found = json.loads(done.stdout.splitlines()[-1])
     here = "A Ray cluster can't be started on this machine: "
