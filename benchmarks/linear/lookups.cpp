@@ -13,6 +13,7 @@
 
 #include "base/platform.hpp"
 #include "linear/adding.hpp"
+#include "linear/choice.hpp"
 #include "linear/rows.hpp"
 
 namespace {
@@ -140,6 +141,7 @@ int64_t find(const Layer& layer, Structure structure, int64_t c, const Query& qu
 
 struct Scratch {
   std::vector<float> dense, sums;  // a query with all features, for the label-indexed structure
+  std::vector<float> groups;        // scores in groups of sixteen
   std::vector<Hit> hits;
 };
 
@@ -148,7 +150,14 @@ void score(Layer& layer, Structure structure, const int32_t* clusters, int64_t n
            Scratch& scratch, float* out) {
   const LayerView& view = layer.view;
   if (structure == kBlocks) {
-    layer.blocks->score_clusters(clusters, n_clusters, query.features, query.values, query.n, out);
+    layer.blocks->score_clusters(clusters, n_clusters, query.features, query.values, query.n,
+                                 scratch.groups.data());
+    const float* group = scratch.groups.data();
+    for (int64_t k = 0; k < n_clusters; ++k) {
+      const int64_t n = view.child_offsets[clusters[k] + 1] - view.child_offsets[clusters[k]];
+      out = std::copy(group, group + n, out);
+      group += sylvan::padded(n);
+    }
     return;
   }
   if (structure == kHashAhead) {
@@ -254,6 +263,7 @@ double lookups_run(void** layers, int64_t n_layers, int structure, int64_t n_que
   scratch.dense.assign(static_cast<size_t>(static_cast<Layer*>(layers[0])->view.n_features), 0.0f);
   scratch.sums.resize(static_cast<size_t>(widest));
   std::vector<float> scores(static_cast<size_t>(widest * beam));
+  scratch.groups.resize(static_cast<size_t>(sylvan::padded(widest) * beam));
   int64_t written = 0;
   const std::clock_t begin = std::clock();
   for (int64_t q = 0; q < n_queries; ++q) {

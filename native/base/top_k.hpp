@@ -24,20 +24,20 @@ class TopK {
     const Item item{score, name};
     if (static_cast<int64_t>(heap_.size()) < width_) {
       heap_.push_back(item);
-      std::push_heap(heap_.begin(), heap_.end(), better);
+      std::push_heap(heap_.begin(), heap_.end(), Better());
       if (static_cast<int64_t>(heap_.size()) == width_) threshold_ = heap_.front().first;
       return;
     }
-    if (!better(item, heap_.front())) return;
-    std::pop_heap(heap_.begin(), heap_.end(), better);
+    if (!Better()(item, heap_.front())) return;
+    std::pop_heap(heap_.begin(), heap_.end(), Better());
     heap_.back() = item;
-    std::push_heap(heap_.begin(), heap_.end(), better);
+    std::push_heap(heap_.begin(), heap_.end(), Better());
     threshold_ = heap_.front().first;
   }
 
   // Writes the best in order; -1 and -inf fill the places that remain.
   void finish() {
-    std::sort_heap(heap_.begin(), heap_.end(), better);
+    std::sort_heap(heap_.begin(), heap_.end(), Better());
     int64_t i = 0;
     for (; i < static_cast<int64_t>(heap_.size()); ++i) {
       names_[i] = heap_[i].second;
@@ -58,9 +58,11 @@ class TopK {
 
  private:
   using Item = std::pair<float, int32_t>;
-  static bool better(const Item& a, const Item& b) {
-    return a.first > b.first || (a.first == b.first && a.second < b.second);
-  }
+  struct Better {  // a type rather than a function, so that it is inlined
+    bool operator()(const Item& a, const Item& b) const {
+      return a.first > b.first || (a.first == b.first && a.second < b.second);
+    }
+  };
 
   int32_t* names_;
   float* scores_;

@@ -156,7 +156,7 @@ void search(const Layer& layer, In<int64_t> indptr, In<int32_t> indices, In<floa
     done = sylvan::search_layer(
         layer.view, query,
         {from_width, from_nodes.data() + first * from_width, from_scores.data() + first * from_width}, rule,
-        nullptr, nullptr, change_offsets ? &changed : nullptr,
+        change_offsets ? &changed : nullptr,
         {to_width, to_nodes.data() + first * to_width, to_scores.data() + first * to_width});
   }
   if (!done) throw std::bad_alloc();

@@ -27,11 +27,4 @@ uint32_t dense_length(const LayerView& layer, int64_t cluster);
 void add_entries(const LayerView& layer, int64_t cluster, const Hit* hits, int64_t n_hits, uint32_t dense,
                  float* sums);
 
-// Adds the weights of the row of `length` entries from `entry` on to a dense line, each at its child. For
-// clusters that have a dense_length.
-void fill_line(const LayerView& layer, int64_t cluster, int64_t entry, int64_t length, float* line);
-
-// Adds dense lines, which the hits name by their numbers, to as many sums: a multiple of 16, at most 128.
-void add_lines(const Hit* hits, int64_t n_hits, const float* lines, int64_t width, float* sums);
-
 }  // namespace sylvan

@@ -3,12 +3,16 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <memory>
 #include <new>
+#include <optional>
 #include <vector>
 
 #include "base/platform.hpp"
 #include "base/top_k.hpp"
+#include "linear/choice.hpp"
 #include "linear/lookup.hpp"
+#include "linear/unpacked.hpp"
 
 namespace sylvan {
 namespace {
@@ -18,8 +22,12 @@ struct Pair {
   int32_t query;
   int32_t cluster;
   float score;
-  int64_t at;  // where the scores of its children begin
+  int64_t at;  // where the scores of its children begin, padded to groups of sixteen by -inf
 };
+
+int64_t children_of(const LayerView& layer, int64_t cluster) {
+  return layer.child_offsets[cluster + 1] - layer.child_offsets[cluster];
+}
 
 // Adds each child's transformed score to that of its parent.
 SYLVAN_CLONES void combine_hinge(float* SYLVAN_RESTRICT scores, int64_t n, float parent, float power) {
@@ -56,15 +64,7 @@ void combine_scores(float* scores, int64_t n, float above, const Rule& rule) {
   }
 }
 
-// Offers all children of a cluster, by name or by node number.
-void offer_all(TopK& best, const float* scores, int64_t n, int64_t first_node, const int32_t* names) {
-  for (int64_t i = 0; i < n; ++i) {
-    if (scores[i] >= best.threshold())
-      best.offer(names ? names[first_node + i] : static_cast<int32_t>(first_node + i), scores[i]);
-  }
-}
-
-// As offer_all, but only the allowed ones.
+// Offers the allowed ones of a cluster's children, by name or by node number.
 void offer_allowed(TopK& best, const float* scores, int64_t n, int64_t first_node, const int32_t* names,
                    const Marks& marks) {
   for (int64_t i = 0; i < n; ++i) {
@@ -93,7 +93,7 @@ int64_t list_pairs(const LayerView& layer, const Beam& from, int64_t first, int6
       const int32_t cluster = from.nodes[q * from.width + b];
       if (cluster < 0 || cluster >= layer.n_clusters) continue;
       pairs.push_back({static_cast<int32_t>(q), cluster, from.scores[q * from.width + b], at});
-      at += layer.child_offsets[cluster + 1] - layer.child_offsets[cluster];
+      at += padded(children_of(layer, cluster));
     }
   }
   return at;
@@ -103,12 +103,14 @@ int64_t list_pairs(const LayerView& layer, const Beam& from, int64_t first, int6
 // it; otherwise each query's clusters are looked up together.
 class PairScorer {
  public:
-  PairScorer(const LayerView& layer, const SparseRows& query)
-      : layer_(layer), query_(query), lookup_(layer) {}
+  PairScorer(const LayerView& layer, const SparseRows& query, const FeatureRanks* ranks)
+      : layer_(layer), query_(query), ranks_(ranks), lookup_(layer) {
+    if (ranks) unpacked_.emplace(layer, *ranks);
+  }
 
   void score(const std::vector<Pair>& pairs, float* scores) {
     const int64_t n = static_cast<int64_t>(pairs.size());
-    if (n > 4 * layer_.n_clusters) {
+    if (ranks_ && n > 4 * layer_.n_clusters) {
       by_cluster(pairs, scores);
       return;
     }
@@ -143,8 +145,8 @@ class PairScorer {
         const int32_t q = pairs[order_[j]].query;
         entries += query_.indptr[q + 1] - query_.indptr[q];
       }
-      const bool unpacked = lookup_.unpacking_pays(c, entries);
-      if (unpacked) lookup_.unpack(c);
+      const bool unpacked = unpacked_->pays(c, entries);
+      if (unpacked) unpacked_->unpack(c);
       clusters_.assign(1, static_cast<int32_t>(c));
       for (int64_t j = first_[c]; j < first_[c + 1]; ++j) {
         const Pair& pair = pairs[order_[j]];
@@ -152,8 +154,8 @@ class PairScorer {
         if (!unpacked) {
           look_up(pair, scores);
         } else {
-          lookup_.score_unpacked(query_.indices + begin, query_.values + begin,
-                                 query_.indptr[pair.query + 1] - begin, scores + pair.at);
+          unpacked_->score(ranks_->entries(begin), query_.values + begin,
+                           query_.indptr[pair.query + 1] - begin, scores + pair.at);
         }
       }
     }
@@ -161,53 +163,101 @@ class PairScorer {
 
   const LayerView& layer_;
   const SparseRows& query_;
+  const FeatureRanks* ranks_;
   Lookup lookup_;
+  std::optional<Unpacked> unpacked_;
   std::vector<int32_t> clusters_, order_;
   std::vector<int64_t> first_, next_;
 };
 
+// What a search needs in each layer.
+struct Workspace {
+  std::vector<Pair> pairs;
+  std::unique_ptr<float[]> scores;
+  int64_t n_scores = 0;
+  Choice choice;
+
+  float* room_for(int64_t n) {
+    if (n > n_scores) {
+      scores.reset();
+      scores.reset(new float[static_cast<size_t>(n)]);
+      n_scores = n;
+    }
+    return scores.get();
+  }
+};
+
+// The best children of a block's queries, from the scores of their pairs.
+void choose(const LayerView& layer, const Rule& rule, const int32_t* names, const Marks* marks,
+            const RowChanges* changes, int64_t first, int64_t last, Workspace& space, const Beam& to) {
+  TopK best(nullptr, nullptr, to.width);
+  const Pair *pair = space.pairs.data(), *end = pair + space.pairs.size();
+  for (int64_t q = first; q < last; ++q) {
+    int32_t* nodes = to.nodes + q * to.width;
+    float* best_scores = to.scores + q * to.width;
+    if (marks) {
+      best.reset(nodes, best_scores);
+      marks->mark_own(q, 1);
+    }
+    for (; pair < end && pair->query == q; ++pair) {
+      const int64_t first_child = layer.child_offsets[pair->cluster];
+      const int64_t n_children = children_of(layer, pair->cluster);
+      float* scores = space.scores.get() + pair->at;
+      if (changes) apply_changes(scores, first_child, n_children, *changes, q);
+      combine_scores(scores, padded(n_children), pair->score, rule);
+      if (marks) {
+        offer_allowed(best, scores, n_children, first_child, names, *marks);
+      } else {
+        space.choice.add(scores, n_children, first_child);
+      }
+    }
+    if (marks) {
+      marks->mark_own(q, 0);
+      best.finish();
+    } else {
+      space.choice.finish(names, to.width, nodes, best_scores);
+    }
+  }
+}
+
+void search_ranked(const LayerView& layer, const SparseRows& query, const FeatureRanks* ranks,
+                   const Beam& from, const Rule& rule, const int32_t* names, const Marks* marks,
+                   const RowChanges* changes, Workspace& space, const Beam& to) {
+  // Queries are processed in blocks, so that the candidates' scores take a few megabytes; of layers with very
+  // many clusters they take up to 16, so that many queries of a block still share a cluster.
+  constexpr int64_t kLeast = int64_t{1} << 20, kMost = int64_t{1} << 22, kShared = 512;
+  const int64_t floats = std::clamp(kShared * layer.n_clusters * layer.max_children, kLeast, kMost);
+  const int64_t block =
+      std::max<int64_t>(1, floats / (padded(layer.max_children) * std::min(from.width, layer.n_clusters)));
+  PairScorer scorer(layer, query, ranks);
+  for (int64_t first = 0; first < query.n_rows; first += block) {
+    const int64_t last = std::min(query.n_rows, first + block);
+    float* scores = space.room_for(list_pairs(layer, from, first, last, space.pairs));
+    scorer.score(space.pairs, scores);
+    choose(layer, rule, names, marks, changes, first, last, space, to);
+  }
+}
+
+// The ranks of features, where there are enough entries for their cost.
+const FeatureRanks* ranked(const SparseRows& query, int64_t n_features, std::optional<FeatureRanks>& ranks) {
+  const int64_t n = query.n_rows > 1 ? query.indptr[query.n_rows] - query.indptr[0] : 0;
+  if (n * 8 <= n_features) return nullptr;
+  return &ranks.emplace(query, n_features);
+}
+
 }  // namespace
 
 bool search_layer(const LayerView& layer, const SparseRows& query, const Beam& from, const Rule& rule,
-                  const int32_t* names, const Marks* marks, const RowChanges* changes, const Beam& to) {
-  // Queries are processed in blocks, so that the candidates' scores take a few megabytes; of layers with very
-  // many clusters they take up to 32, so that many queries of a block still share a cluster.
-  constexpr int64_t kLeast = int64_t{1} << 20, kMost = int64_t{1} << 23, kShared = 512;
-  const int64_t floats = std::clamp(kShared * layer.n_clusters * layer.max_children, kLeast, kMost);
-  const int64_t block =
-      std::max<int64_t>(1, floats / (layer.max_children * std::min(from.width, layer.n_clusters)));
+                  const RowChanges* changes, const Beam& to) {
   try {
-    std::vector<Pair> pairs;
-    std::vector<float> scores;
-    PairScorer scorer(layer, query);
-    TopK best(nullptr, nullptr, to.width);
-    for (int64_t first = 0; first < query.n_rows; first += block) {
-      const int64_t last = std::min(query.n_rows, first + block);
-      scores.resize(static_cast<size_t>(list_pairs(layer, from, first, last, pairs)));
-      scorer.score(pairs, scores.data());
-      size_t p = 0;
-      for (int64_t q = first; q < last; ++q) {
-        best.reset(to.nodes + q * to.width, to.scores + q * to.width);
-        if (marks) marks->mark_own(q, 1);
-        for (; p < pairs.size() && pairs[p].query == q; ++p) {
-          const int64_t first_child = layer.child_offsets[pairs[p].cluster];
-          const int64_t n_children = layer.child_offsets[pairs[p].cluster + 1] - first_child;
-          if (changes) apply_changes(scores.data() + pairs[p].at, first_child, n_children, *changes, q);
-          combine_scores(scores.data() + pairs[p].at, n_children, pairs[p].score, rule);
-          if (marks) {
-            offer_allowed(best, scores.data() + pairs[p].at, n_children, first_child, names, *marks);
-          } else {
-            offer_all(best, scores.data() + pairs[p].at, n_children, first_child, names);
-          }
-        }
-        if (marks) marks->mark_own(q, 0);
-        best.finish();
-      }
-    }
+    std::optional<FeatureRanks> ranks;
+    Workspace space;
+    search_ranked(layer, query, ranked(query, layer.n_features, ranks), from, rule, nullptr, nullptr, changes,
+                  space, to);
+    return true;
   } catch (const std::bad_alloc&) {
     return false;
   }
-  return true;
 }
 
 void distinct_labels(const Beam& found, int64_t n_rows, int64_t n_copies, bool exponentiate, int64_t k,
@@ -236,10 +286,14 @@ void distinct_labels(const Beam& found, int64_t n_rows, int64_t n_copies, bool e
 namespace {
 
 // Searches all layers, from the root to the labels.
-bool rank_some(const TreeSearch& search, const SparseRows& query, LabelFilter* filter, int64_t first) {
+void rank_some(const TreeSearch& search, const SparseRows& query, LabelFilter* filter, int64_t first) {
   std::vector<int32_t> nodes(static_cast<size_t>(query.n_rows), 0), next_nodes;
   std::vector<float> scores(static_cast<size_t>(query.n_rows), 0.0f), next_scores;
-  int64_t width = 1;
+  int64_t width = 1, n_features = 0;
+  for (const LayerView* layer : search.layers) n_features = std::max(n_features, layer->n_features);
+  std::optional<FeatureRanks> ranks;
+  ranked(query, n_features, ranks);
+  Workspace space;
   for (size_t t = 0; t < search.layers.size(); ++t) {
     const bool last = t + 1 == search.layers.size();
     const int64_t wanted = last ? search.k * search.n_copies : search.beam;
@@ -247,27 +301,27 @@ bool rank_some(const TreeSearch& search, const SparseRows& query, LabelFilter* f
     next_nodes.resize(static_cast<size_t>(query.n_rows * next_width));
     next_scores.resize(next_nodes.size());
     const Marks marks = filter ? filter->marks_of(t) : Marks{};
-    if (!search_layer(*search.layers[t], query, {width, nodes.data(), scores.data()}, search.rules[t],
-                      last ? search.leaf_labels : nullptr, filter ? &marks : nullptr, nullptr,
-                      {next_width, next_nodes.data(), next_scores.data()})) {
-      return false;
-    }
+    search_ranked(*search.layers[t], query, ranks ? &*ranks : nullptr, {width, nodes.data(), scores.data()},
+                  search.rules[t], last ? search.leaf_labels : nullptr, filter ? &marks : nullptr, nullptr,
+                  space, {next_width, next_nodes.data(), next_scores.data()});
     nodes.swap(next_nodes);
     scores.swap(next_scores);
     width = next_width;
   }
   distinct_labels({width, nodes.data(), scores.data()}, query.n_rows, search.n_copies, search.exponentiate,
                   search.k, search.out_labels + first * search.k, search.out_scores + first * search.k);
-  return true;
 }
 
 }  // namespace
 
 bool rank_rows(const TreeSearch& search, const SparseRows& query, LabelFilter* filter, const RowLabels* own) {
-  if (!filter || !own) return rank_some(search, query, filter, 0);
   // Rows are processed in blocks, so that their lists take a few megabytes at most.
   constexpr int64_t kListed = 1 << 20;
   try {
+    if (!filter || !own) {
+      rank_some(search, query, filter, 0);
+      return true;
+    }
     for (int64_t first = 0, last = 0; first < query.n_rows; first = last) {
       while (last < query.n_rows &&
              (last == first || own->offsets[last + 1] - own->offsets[first] <= kListed)) {
@@ -275,7 +329,7 @@ bool rank_rows(const TreeSearch& search, const SparseRows& query, LabelFilter* f
       }
       filter->list_rows(*own, first, last - first);
       const SparseRows part{last - first, query.indptr + first, query.indices, query.values};
-      if (!rank_some(search, part, filter, first)) return false;
+      rank_some(search, part, filter, first);
     }
   } catch (const std::bad_alloc&) {
     return false;

@@ -41,7 +41,7 @@ struct RowChanges {
 // `names` (n_nodes; the leaves' labels), or by node number where it is null. With `marks`
 // only allowed children are reported. Returns false when memory runs out.
 bool search_layer(const LayerView& layer, const SparseRows& query, const Beam& from, const Rule& rule,
-                  const int32_t* names, const Marks* marks, const RowChanges* changes, const Beam& to);
+                  const RowChanges* changes, const Beam& to);
 
 // The first k distinct labels of each row (of a label's up to n_copies leaves the best counts). With
 // `exponentiate` logarithms become scores.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/platform.hpp"
+#include "base/top_k.hpp"
 #include "linear/adding.hpp"
 #include "linear/rows.hpp"
 
@@ -32,16 +33,16 @@ int64_t find_blocks(const LayerView& layer, const int32_t* clusters, int64_t n_c
     for (int64_t t = 0; t < n; ++t) {
       const BlockStart* start = starts + (features[t] >> bits);
       const int64_t row = start[0].row, end = start[1].row;
-      if (row >= end || end > n_rows) continue;
       SYLVAN_PREFETCH(keys + first_row + row);
       SYLVAN_PREFETCH(lengths.address(first_row + row));
-      probes[n_probes++] = {first_row + row,
-                            first_entry + start->entry,
-                            end_entry,
-                            static_cast<uint32_t>(end - row),
-                            static_cast<uint32_t>(features[t]) & low,
-                            values[t],
-                            static_cast<int32_t>(c)};
+      probes[n_probes] = {first_row + row,
+                          first_entry + start->entry,
+                          end_entry,
+                          static_cast<uint32_t>(end - row),
+                          static_cast<uint32_t>(features[t]) & low,
+                          values[t],
+                          static_cast<int32_t>(c)};
+      n_probes += row < end && end <= n_rows;  // without a branch, as this is hard to predict
     }
   }
   return n_probes;
@@ -71,53 +72,17 @@ void find_rows(const LayerView& layer, const Probe* probes, int64_t n_probes, in
   for (int64_t p = 0; p < n_probes; ++p) {
     const Probe& probe = probes[p];
     for (; cluster < probe.cluster; ++cluster) hits_end[cluster] = n_hits;
-    const int64_t position = find_key(keys + probe.row, static_cast<int64_t>(probe.count), probe.key);
-    if (position < 0) continue;
-    const int64_t entry = probe.entry + lengths.sum(probe.row, position);
-    const int64_t length = whole_length(keys + probe.row, lengths, probe.row, position, probe.count);
-    if (entry + length > probe.end) continue;
+    const Row row =
+        find_row(keys + probe.row, lengths, probe.row, static_cast<int64_t>(probe.count), probe.key);
+    const int64_t entry = probe.entry + row.before;
     prefetch_entry(layer, entry);
-    hits[n_hits++] = {entry, static_cast<uint32_t>(length), probe.value};
+    hits[n_hits] = {entry, static_cast<uint32_t>(row.length), probe.value};
+    n_hits += row.found & (entry + row.length <= probe.end);
   }
   for (; cluster < n_clusters; ++cluster) hits_end[cluster] = n_hits;
 }
 
 }  // namespace
-
-bool Lookup::unpacking_pays(int64_t cluster, int64_t query_entries) const {
-  const int64_t n_rows = layer_.row_offsets[cluster + 1] - layer_.row_offsets[cluster];
-  return query_entries > 2 * n_rows + layer_.n_blocks && query_entries * 8 > layer_.n_features;
-}
-
-void Lookup::unpack(int64_t cluster) {
-  close();
-  cluster_ = cluster;
-  const int64_t n_children = layer_.child_offsets[cluster + 1] - layer_.child_offsets[cluster];
-  const int64_t first_entry = layer_.entry_offsets[cluster];
-  const uint32_t dense = dense_length(layer_, cluster);
-  const int64_t width = (n_children + 15) / 16 * 16;
-  places_.resize(static_cast<size_t>(layer_.n_features), Place{0, 0});
-  lines_.clear();
-  uint32_t n_lines = 0;
-  const auto place_row = [&](int64_t feature, int64_t entry, int64_t length) {
-    features_.push_back(static_cast<int32_t>(feature));
-    if (dense == 0 || length < dense) {
-      places_[feature] = {static_cast<uint32_t>(entry), static_cast<uint32_t>(length)};
-      return;
-    }
-    lines_.resize(lines_.size() + static_cast<size_t>(width), 0.0f);
-    fill_line(layer_, cluster, first_entry + entry, length, lines_.data() + n_lines * width);
-    places_[feature] = {n_lines++, UINT32_MAX};
-  };
-  with_types(layer_, [&](auto key, auto length) {
-    visit_rows<decltype(key), decltype(length)>(layer_, cluster, place_row);
-  });
-}
-
-void Lookup::close() {
-  for (const int32_t feature : features_) places_[feature] = {0, 0};
-  features_.clear();
-}
 
 float* Lookup::start_sums(int64_t cluster) {
   const int64_t first = layer_.child_offsets[cluster], n = layer_.child_offsets[cluster + 1] - first;
@@ -128,28 +93,9 @@ float* Lookup::start_sums(int64_t cluster) {
   return sums_.data();
 }
 
-void Lookup::score_unpacked(const int32_t* features, const float* values, int64_t n, float* out) {
-  if (static_cast<int64_t>(dense_hits_.size()) < n) dense_hits_.resize(static_cast<size_t>(n));
-  if (static_cast<int64_t>(hits_.size()) < n) hits_.resize(static_cast<size_t>(n));
-  const int64_t n_children = layer_.child_offsets[cluster_ + 1] - layer_.child_offsets[cluster_];
-  const int64_t first_entry = layer_.entry_offsets[cluster_];
-  float* sums = start_sums(cluster_);
-  int64_t n_hits = 0, n_dense = 0;
-  for (int64_t t = 0; t < n; ++t) {  // without branches: hits are unpredictable
-    const Place place = places_[features[t]];
-    hits_[n_hits] = {first_entry + place.entry, place.length, values[t]};
-    dense_hits_[n_dense] = {place.entry, 0, values[t]};
-    n_hits += place.length != 0 && !place.dense();
-    n_dense += place.dense();
-  }
-  if (n_dense > 0) add_lines(dense_hits_.data(), n_dense, lines_.data(), (n_children + 15) / 16 * 16, sums);
-  add_entries(layer_, cluster_, hits_.data(), n_hits, 0, sums);
-  std::copy(sums, sums + n_children, out);
-}
-
 void Lookup::score_clusters(const int32_t* clusters, int64_t n_clusters, const int32_t* features,
                             const float* values, int64_t n, float* out) {
-  const size_t most = static_cast<size_t>(n_clusters * n);
+  const size_t most = static_cast<size_t>(n_clusters * n + 1);  // one more is written than counted
   if (probes_.size() < most) probes_.resize(most);
   if (hits_.size() < most) hits_.resize(most);
   if (static_cast<int64_t>(hits_end_.size()) < n_clusters) hits_end_.resize(static_cast<size_t>(n_clusters));
@@ -167,6 +113,7 @@ void Lookup::score_clusters(const int32_t* clusters, int64_t n_clusters, const i
     add_entries(layer_, clusters[c], hits_.data() + begin, hits_end_[c] - begin,
                 dense_length(layer_, clusters[c]), sums);
     out = std::copy(sums, sums + n_children, out);
+    for (int64_t i = n_children; i % 16 != 0; ++i) *out++ = kMinusInfinity;
     begin = hits_end_[c];
   }
 }

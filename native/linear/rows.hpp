@@ -42,21 +42,26 @@ SYLVAN_INLINE int64_t find_key(const uint16_t* keys, int64_t n, uint32_t key) {
   return found < end && *found == key ? found - keys : -1;
 }
 
-// Entries of the first n rows. Lengths are padded like keys.
-SYLVAN_INLINE int64_t sum_lengths(const uint8_t* lengths, int64_t n) {
-  int64_t total = n;
-  int64_t at = 0;
 #if defined(__SSE2__)
+// Entries of the first n rows, at most 16.
+SYLVAN_INLINE int64_t sum_first(const uint8_t* lengths, int64_t n) {
   alignas(16) static constexpr uint8_t kMask[32] = {255, 255, 255, 255, 255, 255, 255, 255,
                                                     255, 255, 255, 255, 255, 255, 255, 255};
-  for (; at < n; at += 16) {
-    const int64_t left = n - at < 16 ? n - at : 16;
-    const __m128i mask = _mm_loadu_si128(reinterpret_cast<const __m128i*>(kMask + 16 - left));
-    const __m128i part = _mm_and_si128(mask, _mm_loadu_si128(reinterpret_cast<const __m128i*>(lengths + at)));
-    const __m128i sums = _mm_sad_epu8(part, _mm_setzero_si128());
-    total += _mm_cvtsi128_si32(sums) + _mm_extract_epi16(sums, 4);
-  }
+  const __m128i mask = _mm_loadu_si128(reinterpret_cast<const __m128i*>(kMask + 16 - n));
+  const __m128i part = _mm_and_si128(mask, _mm_loadu_si128(reinterpret_cast<const __m128i*>(lengths)));
+  const __m128i sums = _mm_sad_epu8(part, _mm_setzero_si128());
+  return n + _mm_cvtsi128_si32(sums) + _mm_extract_epi16(sums, 4);
+}
+#endif
+
+// Entries of the first n rows. Lengths are padded like keys.
+SYLVAN_INLINE int64_t sum_lengths(const uint8_t* lengths, int64_t n) {
+  int64_t total = 0;
+  int64_t at = 0;
+#if defined(__SSE2__)
+  for (; at < n; at += 16) total += sum_first(lengths + at, n - at < 16 ? n - at : 16);
 #else
+  total = n;
   for (; at < n; ++at) total += lengths[at];
 #endif
   return total;
@@ -119,6 +124,34 @@ SYLVAN_INLINE int64_t whole_length(const Key* keys, const Lengths<Length>& lengt
   }
   return length;
 }
+
+// The row of a key among a block's rows, and those that continue it.
+struct Row {
+  bool found;
+  int64_t before;  // entries of the block's rows before it
+  int64_t length;
+};
+
+template <typename Key, typename Length>
+SYLVAN_INLINE Row find_row(const Key* keys, const Lengths<Length>& lengths, int64_t first, int64_t count,
+                           uint32_t key) {
+  const int64_t position = find_key(keys, count, key);
+  if (position < 0) return {false, 0, 0};
+  return {true, lengths.sum(first, position), whole_length(keys, lengths, first, position, count)};
+}
+
+#if defined(__SSE2__)
+// Without branches in blocks of up to 16 rows: whether there is such a row can't be predicted.
+SYLVAN_INLINE Row find_row(const uint8_t* keys, const Lengths<uint8_t>& lengths, int64_t first, int64_t count,
+                           uint32_t key) {
+  if (count > 16) return find_row<uint8_t, uint8_t>(keys, lengths, first, count, key);
+  const __m128i same = _mm_cmpeq_epi8(_mm_set1_epi8(static_cast<char>(key)),
+                                      _mm_loadu_si128(reinterpret_cast<const __m128i*>(keys)));
+  const uint32_t bits = static_cast<uint32_t>(_mm_movemask_epi8(same)) & ((1u << count) - 1u);
+  const int64_t position = __builtin_ctz(bits | 1u << 16);
+  return {bits != 0, sum_first(lengths.first + first, position), lengths.at(first + position)};
+}
+#endif
 
 // Calls visit(feature, first entry, entries) for each valid row of a cluster; entries count from its first.
 template <typename Key, typename Length, typename Visit>

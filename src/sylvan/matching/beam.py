@@ -26,9 +26,8 @@ from sylvan.weights.layer import LayerWeights
 COMBINES = {"l3_hinge": 1, "ranker": 0, "sigmoid": 2, "l1_hinge": 1, "l2_hinge": 1, "l4_hinge": 1}
 SHARED = ("l3_hinge", "sigmoid", "l1_hinge", "l2_hinge", "l4_hinge")  # rules that take a weight, as in "l3_hinge:0.25"
 NESTED = 3  # the kernel's number of hinges that take the score above too, as in "l3_hinge:nested"
-ROWS = 4096  # rows a thread takes at a time: clusters are unpacked once for all of them
 _JOB_ROWS = 1 << 15  # of a job that may go to another machine
-MOST_ROWS, CLUSTER_ROWS = 1 << 15, 50  # at most; and rows for each cluster, if that is more than ROWS
+_MOST_ROWS = 1 << 15  # that a thread takes at a time: clusters are unpacked once for all of them
 
 Beam = tuple[Int32, Float32]
 
@@ -118,8 +117,7 @@ def next_beam(
             nodes, scores, *(changes or ()),
         )  # fmt: skip
 
-    n_clusters = len(weights.child_offsets) - 1
-    map_parallel(search, _shares(n_rows, n_jobs, min(MOST_ROWS, max(ROWS, CLUSTER_ROWS * n_clusters))), n_jobs)
+    map_parallel(search, _shares(n_rows, n_jobs), n_jobs)
     return nodes, scores
 
 
@@ -246,5 +244,5 @@ def rank(
     return TopK(best, scores)
 
 
-def _shares(n_rows: int, n_jobs: int, most: int | None = None) -> list[tuple[int, int]]:
-    return split_ranges(n_rows, min(most or ROWS, max(256, -(-n_rows // n_jobs))))
+def _shares(n_rows: int, n_jobs: int) -> list[tuple[int, int]]:
+    return split_ranges(n_rows, min(_MOST_ROWS, max(256, -(-n_rows // n_jobs))))
