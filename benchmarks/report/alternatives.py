@@ -1,4 +1,4 @@
-"""Sections of docs/results/ on the choices of XRLinear: ``linear/{alternatives,unreached,lookups}.py`` measured."""
+"""Sections of docs/results/ on XRLinear: ``linear/{alternatives,unreached,lookups,batches}.py`` measured."""
 
 from __future__ import annotations
 
@@ -40,6 +40,12 @@ LOOKUPS = (
     "Megabytes are those beside the entries, in models with weights of 32 bits. CPU time, medians of rounds in turns."
 )
 
+BATCHES = (
+    "By `python -m benchmarks.linear.batches`: all test rows ranked at once on one thread, by models with a beam of "
+    "10, in turns, each time in a process of its own. Microseconds of CPU time a row: medians of the repeats, with the "
+    "lowest and the highest. The ratio is libpecos's time to that of Sylvan's default."
+)
+
 
 def alternatives_sections(folder: Path) -> list[str]:
     """Everything that was measured of it."""
@@ -53,6 +59,9 @@ def alternatives_sections(folder: Path) -> list[str]:
         lines += ["", "## Clusters without rows", "", UNREACHED, "", *unreached_table(records)]
     if records := by_order(folder, "lookups"):
         lines += ["", "## Finding a row of weights", "", LOOKUPS, "", *lookups_table(records)]
+    if records := by_order(folder, "batches"):
+        lines += ["", "## Ranking batches", "", BATCHES, "", *batches_table(records)]
+        lines += ["", *(markdown.taken(record) for record in records[:1])]
     return lines
 
 
@@ -163,3 +172,18 @@ def lookups_table(records: list[Record]) -> list[str]:
         for r in records
     ]  # fmt: skip
     return [f"{'; '.join(sizes)}.", "", *markdown.table(heads, rows)]
+
+
+def batches_table(records: list[Record]) -> list[str]:
+    """Microseconds of every contender on each set, and the ratio."""
+    names = [run["contender"] for run in records[0]["runs"]]
+    rows = []
+    for record in records:
+        by_name = {run["contender"]: run for run in record["runs"]}
+        cells = []
+        for name in names:
+            each = sorted(1e3 * row["cpu_ms_per_row"] for row in by_name[name]["raw"])
+            cells.append(f"{statistics.median(each):.1f} ({each[0]:.1f}–{each[-1]:.1f})")
+        ratio = by_name["libpecos"]["cpu_ms_per_row"] / by_name["sylvan"]["cpu_ms_per_row"]
+        rows.append([record["set"], *cells, f"{ratio:.1f}"])
+    return markdown.table(["set", *names, "ratio"], rows)

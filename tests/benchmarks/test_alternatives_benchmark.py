@@ -164,3 +164,12 @@ def test_a_revision_beside_itself_saves_the_same_arrays(tmp_path: Path) -> None:
     datasets.save(folder, {"X.trn": X, "Y.trn": Y, "X.tst": X, "Y.tst": Y})
     run = revisions.pairs(source, source, folder, {}, Namespace(rounds=1, threads=1))
     assert "error" not in run and run["same_arrays"] and run["model_mb"]["ratio"] == pytest.approx(1, abs=0.01)
+
+
+def test_batches_are_shown_with_their_spread_and_ratio() -> None:
+    def run(name: str, *times: float) -> dict:
+        return {"contender": name, "cpu_ms_per_row": times[1], "raw": [{"cpu_ms_per_row": each} for each in times]}
+
+    runs = [run("sylvan", 0.009, 0.01, 0.012), run("libpecos", 0.05, 0.06, 0.07)]
+    rows = tables.batches_table([{"set": "some", "runs": runs}])
+    assert rows[-1] == "| some | 10.0 (9.0–12.0) | 60.0 (50.0–70.0) | 6.0 |"
