@@ -16,10 +16,14 @@ import scipy.sparse as sp
 from sylvan import metrics, store
 from sylvan.arrays.topk import TopK, resized
 from sylvan.cli import options as of
-from sylvan.cli.io.inputs import NO_LABELS, FilteredPairs, TextInput
+from sylvan.cli.details import Details, show_groups, show_side_by_side, side_by_side, write_table
+from sylvan.cli.groups import titles_for
+from sylvan.cli.io.answers import read_answers
+from sylvan.cli.io.inputs import NO_LABELS, FilteredPairs, TextInput, open_input, read_titles
 from sylvan.cli.io.matrices import MatrixInput, widened
 from sylvan.cli.models import codes_of, input_for, learned_rows, load_model, save_model, training_name
 from sylvan.cli.session import Session, folder_size, quietly, say, write_text
+from sylvan.data.other_fields import plain
 from sylvan.errors import DataError
 from sylvan.hub.card import MEASURED
 from sylvan.labels.vocabulary import Numbers
@@ -33,6 +37,7 @@ AT = (1, 3, 5)  # cut-offs of the figures of training
 _PROMISED = 5  # answers a row whose probabilities are compared with how many of them are right
 _LEARNED = 0.1  # share of rows, above which it is said; short texts are there twice by chance
 THRESHOLD = 0.5  # that of predict
+_PLAIN = {"P": metrics.precision, "R": metrics.recall, "nDCG": metrics.ndcg, "F1": metrics.f1}
 # Lower and upper ends, by measure and cut-off.
 Intervals = Mapping[str, Mapping[int, tuple[float, float]]]
 
@@ -79,6 +84,7 @@ class Measured:
     promise: metrics.ExpectedHits | None = None  # of the first answers, where probabilities are calibrated
     n_unknown_texts: int = 0  # those of which the model knows no word, which have no answers
     others: Sequence[Any] = ()  # labels that the model doesn't know, by their columns behind its own
+    rows: Any = field(default=None, repr=False)  # of ``truth`` and ``top``: their numbers in the file
 
     def coverage(self) -> str:
         """Which rows and labels the numbers are over, and what was left out: to be read before them."""
@@ -157,7 +163,7 @@ def measure(
     filter_labels: str | None = None, threshold: float = THRESHOLD, known_labels: bool = False,
 ) -> Measured:  # fmt: skip
     """Rank every row of ``source`` and compare the answers with its labels."""
-    tops, truths, depth = [], [], max(*at, depth, _PROMISED)
+    tops, truths, numbers, depth = [], [], [], max(*at, depth, _PROMISED)
     # A ``tail`` orders by gains, of which no probability can be made: no F1 of a threshold, no ECE, no promise.
     likely = getattr(inner_of(model), "tail", None) is None
     rule, chosen = StoppingRule.of(None, threshold, None, None, model.n_labels_), metrics.SetF1(model.n_labels_)
@@ -170,10 +176,11 @@ def measure(
             n_unknown += unknown
             top = filtered.apply(top, n_rows, deep)
             Y = truth.matrix(labels if apart is None else apart[n_rows : n_rows + len(top)])
-            n_rows += len(top)
             if likely:
                 chosen.add(Y, rule(model.probabilities(top)))
             labelled = np.diff(Y.indptr) > 0
+            numbers.append(n_rows + np.flatnonzero(labelled))
+            n_rows += len(top)
             tops.append(resized(TopK(top.labels[labelled], top.scores[labelled]), depth))
             truths.append(Y[labelled])
             bar.update(len(top))
@@ -192,7 +199,7 @@ def measure(
         score(model, Y, top, at, a, b), n_rows, len(top), len(truth.others), truth.n_missing, known_labels,
         _by_cutoff(intervals), {name: _by_cutoff(values) for name, values in slices.items()},
         {"threshold": threshold, **chosen.result()} if likely else {}, Y, top, promise=promise,
-        n_unknown_texts=n_unknown, others=() if known_labels else tuple(truth.others),
+        n_unknown_texts=n_unknown, others=() if known_labels else tuple(truth.others), rows=np.concatenate(numbers),
     )  # fmt: skip
 
 
@@ -280,8 +287,7 @@ def score(
     model: Any, Y: sp.csr_matrix, top: TopK, at: Sequence[int], a: float = 0.55, b: float = 1.5
 ) -> dict[str, dict[int, float]]:
     """P, R, nDCG, F1, PSP, PSnDCG and ECE of answers; PSP and PSnDCG only for a model that holds its label counts."""
-    plain = {"P": metrics.precision, "R": metrics.recall, "nDCG": metrics.ndcg, "F1": metrics.f1}
-    measures = {name: function(Y, top, at=at) for name, function in plain.items()}
+    measures = {name: function(Y, top, at=at) for name, function in _PLAIN.items()}
     likely = _propensities(model, a, b, Y.shape[1])
     if likely is not None:
         weighed = {"PSP": metrics.psp, "PSnDCG": metrics.psndcg}
@@ -411,6 +417,12 @@ def _draw_slices(slices: dict[str, dict[int, float]], axes: Any) -> None:
               help="A of the propensities; 0.6 for Amazon's sets, 0.5 for Wikipedia's.")  # fmt: skip
 @click.option("--propensity-b", type=click.FloatRange(min=0), default=1.5, show_default=True, metavar="B",
               help="B of the propensities; 2.6 for Amazon's sets, 0.4 for Wikipedia's.")  # fmt: skip
+@click.option("--per-label", metavar="FILE", help="Write how well each label does (.csv, .tsv or .jsonl).")
+@click.option("--per-row", metavar="FILE", help="Write each row's figures, and the labels found, wrong and missed.")
+@click.option("--groups", multiple=True, metavar="NAME",
+              help="Figures by branch (of a --vocabulary with broader subjects), by frequency (of labels in training), "
+              "or by a field of the records, such as language.")  # fmt: skip
+@click.option("--compare", metavar="MODEL", help="Another model, or file of answers: is it better by more than chance?")
 @of.known_labels_option
 @of.ranking_option
 @click.option("--filter-labels", metavar="FILE", help="Answers that don't count, one row and label per line (the XMC "
@@ -422,6 +434,8 @@ def _draw_slices(slices: dict[str, dict[int, float]], axes: Any) -> None:
 def command(model: str, test: str, at: tuple[int, ...], json_: str | None, **flags: Any) -> None:
     """Measure the model in the folder MODEL on TEST (- for stdin), which also contains the correct labels.
 
+    MODEL may be a file of answers, too, as predict writes it (.jsonl): its figures are P, R, nDCG and F1.
+
     All rows that have labels count, and all their labels: those that the model doesn't know are missed, unless
     --known-labels leaves them out. F1@k is the mean of the rows' F1 with their first k
     answers (Annif's F1@5); the line below the tables has the F1 of all labels with at least a probability, as the mean
@@ -430,6 +444,9 @@ def command(model: str, test: str, at: tuple[int, ...], json_: str | None, **fla
     ECE is the difference between probabilities and the share that is correct (raw: before calibration). The second
     table is recall by the labels' frequency in training, in three groups with a third of all its labels each.
 
+    --per-label, --per-row and --groups are of the first answers, as many as the largest -k; their intervals are by the
+    bootstrap over rows. --compare shows two models side by side, over the same rows.
+
     \b
     Examples:
       sylvan evaluate runs/m test.jsonl
@@ -437,22 +454,57 @@ def command(model: str, test: str, at: tuple[int, ...], json_: str | None, **fla
       sylvan evaluate runs/m X.tst.npz --labels Y.tst.npz -k 1,3,5,10 --json result.json
       sylvan evaluate runs/m test.jsonl --threshold 0.3
       sylvan evaluate runs/m test.jsonl --figure result.svg --figure result.png
+      sylvan evaluate runs/m test.jsonl --groups branch --groups language --vocabulary subjects.ttl
+      sylvan evaluate runs/m test.jsonl --per-label labels.csv --per-row rows.csv
+      sylvan evaluate runs/m test.jsonl --compare runs/n
     """
 
     check_figures(flags["figures"])
-    loaded = load_model(model, flags["settings"], flags["threads"], flags["device"])
-    source = input_for(loaded, model, test, flags)
+    if test == "-" and flags["compare"] is not None:
+        raise DataError("--compare reads the rows twice, and stdin can be read once: save them.")
+    if flags["figures"] and os.path.isfile(model):
+        raise DataError(f"--figure is for models, and {model} holds answers.")
     with quietly(flags):
-        result = measure(
-            loaded, source, at, flags["propensity_a"], flags["propensity_b"], CURVES_TO if flags["figures"] else 0,
-            flags["filter_labels"], flags["threshold"], flags["known_labels"],
-        )  # fmt: skip
-    result = replace(result, learned_from=training_name(model, source.path))
-    if result.learned_from is None:
-        result = replace(result, learned=learned_rows(loaded, source))
+        loaded, result, details = _detailed(model, test, at, flags)
+        groups = {name: details.by_group(name) for name in flags["groups"]}
+        for name, rows in (("per_label", details.by_label), ("per_row", details.by_row)):
+            if flags[name] is not None:
+                write_table(flags[name], rows())
+        compared = flags["compare"] and side_by_side(details, _detailed(flags["compare"], test, at, flags)[2], at)
     if json_ is not None:
-        write_text(json_, json.dumps(result.as_json(), indent=2) + "\n")
+        extra = ({"groups": plain(groups)} if groups else {}) | ({} if compared is None else {"comparison": compared})
+        write_text(json_, json.dumps(result.as_json() | extra, indent=2) + "\n")
     if flags["figures"]:
-        draw_evaluation(flags["figures"], loaded, result, model, source.name)
+        draw_evaluation(flags["figures"], loaded, result, model, details.source.name)
     if json_ != "-":
         result.show(at, all_tables=True)
+        for name, found in groups.items():
+            show_groups(name, at[-1], found)
+        if compared is not None:
+            show_side_by_side(model, flags["compare"], compared)
+
+
+def _detailed(model: str, test: str, at: tuple[int, ...], flags: Mapping[str, Any]) -> tuple[Any, Measured, Details]:
+    """A model (None for a file of answers), what is measured of it, and what that is made of."""
+    if os.path.isfile(model):
+        titles, source = read_titles({**flags, "vocabulary": flags["subjects"]}), open_input(test, flags)
+        if not isinstance(source, TextInput):
+            raise DataError(f"Answers in a file are to texts with labels, but {source.name} is {source.words}.")
+        Y, top, names = read_answers(model, source)
+        n_rows, rows = Y.shape[0], np.flatnonzero(np.diff(Y.indptr))
+        Y, top = Y[rows], resized(TopK(top.labels[rows], top.scores[rows]), max(*at, top.k))
+        measures, ends = {name: each(Y, top, at=at) for name, each in _PLAIN.items()}, metrics.intervals(Y, top, at)
+        measured = Measured(measures, n_rows, len(rows), 0, 0, intervals=_by_cutoff(ends))
+        return None, measured, Details(Y, top, at[-1], rows, names, titles, None, source)
+    loaded = load_model(model, flags["settings"], flags["threads"], flags["device"])
+    titles, flags = titles_for(loaded, flags)
+    source = input_for(loaded, model, test, flags)
+    result = measure(
+        loaded, source, at, flags["propensity_a"], flags["propensity_b"], CURVES_TO if flags["figures"] else 0,
+        flags["filter_labels"], flags["threshold"], flags["known_labels"],
+    )  # fmt: skip
+    name = training_name(model, source.path)
+    result = replace(result, learned_from=name, learned=learned_rows(loaded, source) if name is None else (0, 0))
+    assert result.top is not None
+    counts, codes = _label_counts(loaded, result.truth.shape[1]), [*codes_of(loaded), *map(str, result.others)]
+    return loaded, result, Details(result.truth, result.top, at[-1], result.rows, codes, titles, counts, source)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sylvan.arrays.topk import TopK
+from sylvan.metrics import tallies
 from sylvan.metrics.resampling import interval, share_interval
 from sylvan.metrics.tallies import check_truth, hits
 
@@ -97,6 +99,18 @@ class Pairs:
             if len(named):
                 result[place] = (right[named > 0] / named[named > 0]).mean()
         return result
+
+
+def row_values(Y: Any, top: TopK, at: Sequence[int]) -> dict[str, npt.NDArray[np.float64]]:
+    """P, R, nDCG and F1 of each row at each k, of which the metrics are means; every row has a true label."""
+    # Returns arrays of shape (n, len(at))
+    truth, at = check_truth(Y, top), tuple(at)
+    measures = {"P": tallies.precision, "R": tallies.recall, "nDCG": tallies.ndcg, "F1": tallies.f1}
+    found: dict[str, list[Any]] = {name: [] for name in measures}
+    for block in tallies.blocks(truth, top, max(at)):
+        for name, measure in measures.items():
+            found[name].append(np.stack([gained / possible for gained, possible in measure(block, at)], axis=1))
+    return {name: np.concatenate(parts) for name, parts in found.items()}
 
 
 def threshold_for(precisions: npt.NDArray[np.float64], wanted: float) -> float | None:

@@ -25,26 +25,28 @@ def patterns(values: Any) -> tuple[Floats, npt.NDArray[np.int64]]:
     return np.asarray(values[first], np.float64), counts
 
 
-def resampled_sums(values: Any, n_resamples: int = RESAMPLES, seed: int = 0) -> Floats:
+def resampled_sums(values: Any, n_resamples: int = RESAMPLES, seed: int = 0, counts: Any = None) -> Floats:
     """The sums over rows that are drawn at random, with replacement, as many as there are (Efron 1979). How often each
-    distinct row is drawn is multinomial, so that a million rows take no longer than their kinds."""
+    distinct row is drawn is multinomial, so that a million rows take no longer than their kinds. ``counts`` says how
+    often each row is there, where that is known."""
     # Shape: values (n, m); returns (n_resamples, m)
-    rows, counts = patterns(values)
+    rows, counts = patterns(values) if counts is None else (values, counts)
+    n = int(counts.sum())
     rng, size = np.random.default_rng(seed), max(1, _BLOCK // max(1, len(counts)))
     sums = [
-        rng.multinomial(len(values), counts / len(values), min(size, n_resamples - first)) @ rows
+        rng.multinomial(n, counts / n, min(size, n_resamples - first)) @ rows
         for first in range(0, n_resamples, size)
     ]
     return np.concatenate(sums)
 
 
 def interval(
-    values: Any, figure: Callable[[Floats], Floats], confidence: float = 0.95, seed: int = 0
+    values: Any, figure: Callable[[Floats], Floats], confidence: float = 0.95, seed: int = 0, counts: Any = None
 ) -> tuple[float, float]:
     """Between what values a figure of the sums over rows lies, by the percentiles of resamples; NaN where it has no
     value in any. ``figure`` is given sums of shape (m, n_resamples)."""
     with np.errstate(invalid="ignore", divide="ignore"):
-        found = figure(resampled_sums(values, seed=seed).T)
+        found = figure(resampled_sums(values, seed=seed, counts=counts).T)
     found = found[np.isfinite(found)]
     if not len(found):
         return np.nan, np.nan
@@ -52,15 +54,18 @@ def interval(
     return float(low), float(high)
 
 
-def share_interval(part: Any, whole: Any, confidence: float = 0.95, seed: int = 0) -> tuple[float, float]:
+def share_interval(
+    part: Any, whole: Any, confidence: float = 0.95, seed: int = 0, counts: Any = None
+) -> tuple[float, float]:
     """As :func:`interval`, of ``part / whole`` summed over rows. Where all is right, or nothing, resamples can't tell
     how sure that is: the other end is then Clopper and Pearson's of as many rows."""
-    total, n_rows = float(np.sum(whole)), int(np.count_nonzero(whole))
-    low, high = interval(np.stack([part, whole], axis=1), lambda sums: sums[0] / sums[1], confidence, seed)
+    times = np.ones(len(part), np.int64) if counts is None else counts
+    right, total, n_rows = (float(times @ each) for each in (part, whole, whole > 0))
+    low, high = interval(np.stack([part, whole], axis=1), lambda sums: sums[0] / sums[1], confidence, seed, counts)
     beyond = ((1 - confidence) / 2) ** (1 / max(1, n_rows))
-    if n_rows and np.sum(part) == total:
+    if n_rows and right == total:
         low = beyond
-    elif n_rows and np.sum(part) == 0:
+    elif n_rows and not right:
         high = 1 - beyond
     return low, high
 

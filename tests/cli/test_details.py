@@ -1,0 +1,190 @@
+"""``sylvan evaluate`` for each label, row and group, of files of answers, and two models side by side."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import sylvan
+from sylvan import data, metrics
+from sylvan.metrics.pairs import row_values
+
+K = 2
+
+
+@pytest.fixture(scope="module")
+def records(files: Any, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The test rows with fields, one of them without a label."""
+    path = tmp_path_factory.mktemp("records") / "records.jsonl"
+    test = data.read_jsonl(files("test.jsonl"))
+    rows = [
+        {"id": f"r{n}", "text": text, "labels": labels if n != 3 else [], "language": ["de", "en"][n % 2], "shelf":
+         [None, "a", ["a", "b"]][n % 3]} for n, (text, labels) in enumerate(zip(test.texts, test.labels, strict=True))
+    ]  # fmt: skip
+    data.write_records(path, rows)
+    return str(path)
+
+
+@pytest.fixture
+def answered(files: Any, records: str) -> list[tuple[int, list[str], list[str]]]:
+    """Number, labels and first answers of each row with labels."""
+    rows, model = list(data.read_records(records)), sylvan.load(files.text_model)
+    names = model.rank([row["text"] for row in rows], k=K).names
+    return [(n, row["labels"], names[n]) for n, row in enumerate(rows) if row["labels"]]
+
+
+def evaluated(call: Any, *words: str) -> dict[str, Any]:
+    outcome = call("evaluate", *words, "--json", "-", "-q")
+    assert outcome.code == 0, outcome
+    result: dict[str, Any] = json.loads(outcome.out)
+    return result
+
+
+def test_each_label(call: Any, files: Any, records: str, answered: Any, tmp_path: Path) -> None:
+    path = tmp_path / "labels.csv"
+    evaluated(call, files.text_model, records, "-k", f"1,{K}", "--per-label", str(path))
+    found = {row["label"]: row for row in csv.DictReader(path.open(encoding="utf-8"))}
+    true, named = (Counter(label for each in answered for label in each[part]) for part in (1, 2))
+    right = Counter(label for _, labels, names in answered for label in names if label in labels)
+    train = Counter(label for row in data.read_jsonl(files("train.jsonl")).labels for label in row)
+    assert set(found) == set(true) | set(named)
+    for label, row in found.items():
+        counts = [int(row[name]) for name in ("rows", "suggested", "right", "training_rows")]
+        assert counts == [true[label], named[label], right[label], train[label]]
+        assert float(row["precision"]) == pytest.approx(right[label] / named[label])
+        f1 = 2 * right[label] / (true[label] + named[label])
+        assert float(row["F1"]) == pytest.approx(f1)
+        rows = np.array([[2 * (label in labels and label in names), (label in labels) + (label in names)]
+                         for _, labels, names in answered])  # fmt: skip
+        draws = np.random.default_rng(0).integers(0, len(rows), (4000, len(rows)))
+        sums = rows[draws].sum(axis=1)
+        low, high = np.quantile(sums[:, 0] / np.maximum(sums[:, 1], 1), [0.025, 0.975])
+        assert float(row["F1_high"]) == pytest.approx(high, abs=0.03)
+        assert f1 == 1 or float(row["F1_low"]) == pytest.approx(low, abs=0.03)
+
+
+@pytest.mark.parametrize("ending", ["tsv", "jsonl"])
+def test_each_row(ending: str, call: Any, files: Any, records: str, answered: Any, tmp_path: Path) -> None:
+    path = tmp_path / f"rows.{ending}"
+    result = evaluated(call, files.text_model, records, "-k", str(K), "--per-row", str(path))
+    if ending == "jsonl":
+        found = list(data.read_records(path))
+    else:
+        found = list(csv.DictReader(path.open(encoding="utf-8"), delimiter="\t"))
+        for row in found:
+            row.update({name: list(filter(None, row[name].split("; "))) for name in ("found", "wrong", "missed")})
+    assert [int(row["row"]) for row in found] == [n for n, _, _ in answered] and 3 not in [n for n, _, _ in answered]
+    for row, (n, labels, names) in zip(found, answered, strict=True):
+        assert row["id"] == f"r{n}" and int(row["labels"]) == len(labels)
+        assert row["found"] == [name for name in names if name in labels]
+        assert row["wrong"] == [name for name in names if name not in labels]
+        assert sorted(row["missed"]) == sorted(set(labels) - set(names))
+    for name in ("P", "R", "nDCG", "F1"):
+        assert np.mean([float(row[name]) for row in found]) == pytest.approx(result["measures"][name][str(K)])
+
+
+def test_groups_of_rows(call: Any, files: Any, records: str, answered: Any) -> None:
+    result = evaluated(call, files.text_model, records, "-k", str(K), "--groups", "language", "--groups", "shelf")
+    assert {name: each["size"] for name, each in result["groups"]["language"].items()} == {"de": 30, "en": 29}
+    assert {name: each["size"] for name, each in result["groups"]["shelf"].items()} == {"(none)": 19, "a": 40, "b": 20}
+    right = [len(set(names) & set(labels)) / K for n, labels, names in answered if n % 2 == 0]
+    value, low, high = result["groups"]["language"]["de"]["P"]
+    assert value == pytest.approx(np.mean(right))
+    draws = np.random.default_rng(0).integers(0, len(right), (4000, len(right)))
+    assert (low, high) == pytest.approx(np.quantile(np.array(right)[draws].mean(axis=1), [0.025, 0.975]), abs=0.02)
+
+
+def test_groups_of_labels(call: Any, files: Any, records: str, answered: Any, tmp_path: Path) -> None:
+    path = tmp_path / "subjects.csv"
+    path.write_text("uri,label,broader\nu:sea,Sea,\nu:home,Home,\nu:1,Whaling,u:sea\nu:2,Baking,u:home\nu:3,Chess,u:home\n")
+    words = ("--groups", "branch", "--groups", "frequency", "--vocabulary", str(path))
+    result = evaluated(call, files.text_model, records, "-k", str(K), *words)["groups"]
+    assert set(result["branch"]) == {"Sea", "Home", "(not in the vocabulary)"}
+    members = {"Baking", "Chess"}
+    true, named = (sum(label in members for each in answered for label in each[part]) for part in (1, 2))
+    right = sum(label in members & set(labels) for _, labels, names in answered for label in names)
+    home = result["branch"]["Home"]
+    assert (home["size"], home["P"][0], home["R"][0]) == pytest.approx((true, right / named, right / true))
+    assert home["F1"][1] < home["F1"][0] < home["F1"][2]
+    assert sum(each["size"] for each in result["frequency"].values()) == sum(len(labels) for _, labels, _ in answered)
+    assert result["frequency"]["none"]["P"][0] is None  # no label without training rows is ever suggested
+
+
+def test_a_file_of_answers_has_its_models_figures(call: Any, files: Any, records: str, tmp_path: Path) -> None:
+    path = str(tmp_path / "answers.jsonl")
+    assert call("predict", files.text_model, records, "-k", "3", "-o", path, "-q").code == 0
+    of_model, of_file = (evaluated(call, each, records, "-k", "1,3", "--groups", "language")
+                         for each in (files.text_model, path))  # fmt: skip
+    assert of_file["groups"] == of_model["groups"]
+    for name in ("P", "R", "nDCG", "F1"):
+        assert of_file["measures"][name] == pytest.approx(of_model["measures"][name])
+    assert (of_file["rows"], of_file["rows_measured"]) == (60, 59)
+
+
+def test_two_models_side_by_side(call: Any, files: Any, records: str, tmp_path: Path) -> None:
+    """The differences are those of the two evaluations; a model beside itself has none."""
+    worse = str(tmp_path / "worse")
+    rows = data.read_jsonl(files("train.jsonl"))
+    sylvan.TextModel(model=sylvan.XRLinear()).fit(rows.texts[:130], rows.labels[50:180]).save(worse)  # of other rows
+    result = evaluated(call, files.text_model, records, "-k", "1,2", "--compare", worse)
+    second = evaluated(call, worse, records, "-k", "1,2")
+    for name, each in result["comparison"].items():
+        measure, k = name.split("@")
+        assert each["first"] == pytest.approx(result["measures"][measure][k])
+        assert each["second"] == pytest.approx(second["measures"][measure][k])
+        assert each["difference"] == pytest.approx(each["second"] - each["first"])
+        assert each["interval"][0] <= each["difference"] <= each["interval"][1] and each["rows"] == 59
+    assert result["comparison"]["P@1"]["p"] < 0.01
+    same = evaluated(call, files.text_model, records, "--compare", files.text_model)["comparison"]
+    assert {(each["difference"], each["p"]) for each in same.values()} == {(0.0, 1.0)}
+    printed = call("evaluate", files.text_model, records, "-q", "--compare", worse, "--groups", "language").out
+    assert "by language" in printed and "over the same 59 rows" in printed and "<0.001" in printed
+
+
+def test_values_of_rows_are_those_of_which_metrics_are_means() -> None:
+    truth, scores = [[0, 2], [1], [3, 1, 0]], [[3, 2, -np.inf], [3, 2, 1], [3, 2, 1]]
+    model = sylvan.TopK(np.array([[2, 1, -1], [0, 1, 2], [3, 0, 2]], np.int32), np.array(scores, np.float32))
+    values = row_values(truth, model, (1, 3))
+    for name, metric in (("P", metrics.precision), ("R", metrics.recall), ("nDCG", metrics.ndcg), ("F1", metrics.f1)):
+        for column, k in enumerate((1, 3)):
+            one_by_one = [metric([row], sylvan.TopK(model.labels[[n]], model.scores[[n]]), at=k)[k]
+                          for n, row in enumerate(truth)]  # fmt: skip
+            assert values[name][:, column] == pytest.approx(one_by_one), name
+
+
+def test_matrices(call: Any, files: Any, tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    found = evaluated(call, files.matrix_model, files("test.xmc"), "--groups", "frequency", "--per-row", str(path))
+    assert found["groups"]["frequency"]["none"]["size"] == 0 and len(list(data.read_records(path))) == 60
+
+
+WRONG = {
+    "no such field": (["{model}", "{records}", "--groups", "colour"], "language"),
+    "no fields": (["{files}/matrix-model", "{files}/test.xmc", "--groups", "language"], "fields"),
+    "no vocabulary": (["{model}", "{records}", "--groups", "branch"], "--vocabulary"),
+    "answers to fewer rows": (["{tmp}/few.jsonl", "{records}"], "1 records"),
+    "answers to more rows": (["{tmp}/many.jsonl", "{records}"], "more than 60"),
+    "no answers": (["{records}", "{records}", "--groups", "frequency"], "--groups frequency"),
+    "other objects": (["{tmp}/other.jsonl", "{records}"], "labels"),
+    "answers drawn": (["{records}", "{records}", "--figure", "a.png"], "--figure"),
+    "another table": (["{model}", "{records}", "--per-label", "{tmp}/a.xlsx"], ".csv"),
+    "stdin twice": (["{model}", "-", "--compare", "{model}"], "stdin"),
+    "fields of stdin": (["{model}", "-", "--groups", "language"], "stdin"),
+    "no second model": (["{model}", "{records}", "--compare", "{tmp}/none"], "none"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong_input_is_refused(name: str, call: Any, files: Any, records: str, tmp_path: Path) -> None:
+    words, said = WRONG[name]
+    for each, rows in (("few", [{"labels": []}]), ("many", [{"labels": []}] * 61), ("other", [{"name": "a"}] * 60)):
+        data.write_records(tmp_path / f"{each}.jsonl", rows)
+    names = {"model": files.text_model, "records": records, "files": files.folder, "tmp": tmp_path}
+    outcome = call("evaluate", *(word.format(**names) for word in words), stdin=Path(records).read_bytes())
+    assert outcome.code == 2 and said in outcome.err and not outcome.out, outcome
