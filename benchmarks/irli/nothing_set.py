@@ -19,8 +19,9 @@ ALONE = 200  # queries asked one by one
 
 
 def defaults(row: dict[str, Any], found: sets.VectorSet, folder: Path, n_jobs: int) -> dict[str, Any]:
-    """``IRLIIndex()`` as it is: what ``plan`` says, what ``fit`` takes, and how a search without settings answers."""
-    index = sylvan.IRLIIndex(metric=found.metric, seed=row["seed"], n_jobs=n_jobs)
+    """``IRLIIndex()`` as it is, around centres or learned: what ``plan`` says, what ``fit`` takes, and how a search
+    without settings answers."""
+    index = sylvan.IRLIIndex(row["partition"], metric=found.metric, seed=row["seed"], n_jobs=n_jobs)
     plan = index.plan(found.base)
     with measure.Training() as training:
         index.fit(found.base)
@@ -30,7 +31,7 @@ def defaults(row: dict[str, Any], found: sets.VectorSet, folder: Path, n_jobs: i
     figures = {"version": sylvan.__version__, "build": training.figures(), "planned_s": plan.seconds}
     figures["vectors_mb"] = found.base.nbytes / 1e6
     figures["index_mb"] = measure.folder_bytes(folder) / 1e6 - figures["vectors_mb"]
-    sizes = {name: getattr(index.network_, name) for name in ("n_buckets", "n_repetitions", "hidden")}
+    sizes = {"n_buckets": index.buckets_.n_buckets, "n_repetitions": index.buckets_.n_repetitions}
     tuning = index.tuning_.as_json() if index.tuning_ else None
     point = _asked(lambda queries: index.search(queries, sets.K)[0], found)
     report = index.report(found.queries)

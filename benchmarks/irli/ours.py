@@ -295,7 +295,7 @@ def kmeans(row: dict[str, Any], found: sets.VectorSet, made: Path) -> dict[str, 
 def irli(row: dict[str, Any], found: sets.VectorSet, folder: Path, n_jobs: int) -> dict[str, Any]:
     """An ``IRLIIndex`` with the parameters that the row names, built, saved, and searched by its public call."""
     names = sylvan.IRLIIndex.constraints
-    parameters = {name: value for name, value in row.items() if name in names}
+    parameters = {"partition": "learned", **{name: value for name, value in row.items() if name in names}}
     if row.get("untimed"):
         parameters["probes"] = 8  # which spares the choice of settings that nothing here is searched with
     with measure.Training() as training:

@@ -9,7 +9,8 @@ __all__ = ["KEYS", "PLANS", "describe", "planned", "same"]
 
 Row = dict[str, Any]
 KEYS = (  # what a row may say beside its seed
-    "set", "base", "contender", "n_buckets", "n_repetitions", "hidden", "choices", "rounds", "width", "links",
+    "set", "base", "contender", "partition", "n_buckets", "n_repetitions", "hidden", "choices", "rounds", "width",
+    "links",
     "breadth", "room", "sample", "n_queries", "n_neighbors", "epochs_per_round", "features", "settings",
     "rankings", "rows", "untimed",
 )  # fmt: skip
@@ -83,9 +84,9 @@ def _neighbors() -> list[Row]:
 def _defaults() -> list[Row]:
     """An index that nobody set anything of, beside brute force and IVF with as many buckets."""
     rows: list[Row] = []
-    for name in SETS:
-        rows.append({"set": name, "contender": "numpy"})
-        rows += [{"set": name, "contender": "ivf", "n_buckets": 256}, {"set": name, "contender": "irli-defaults"}]
+    for at in (*({"set": name} for name in SETS), {"set": "synthetic", "base": 100_000}):
+        rows += [{**at, "contender": "numpy"}, {**at, "contender": "ivf", "n_buckets": 256}]
+        rows += [{**at, "contender": "irli-defaults", "partition": name} for name in ("centers", "learned")]
     return rows
 
 

@@ -214,7 +214,6 @@ def _defaults(runs: list[Record]) -> list[str]:
     """`IRLIIndex()` beside brute force and IVF, measured in one go."""
     heads = ("", "recall", "candidates", "CPU-ms in a batch", "ms alone, p50 / p99", "build, s", "build, CPU-s",
              "as planned, s", "peak memory, MB")  # fmt: skip
-    names = {"numpy": "brute force, NumPy", "irli-defaults": "IRLIIndex()"}
     lines = ["", "### Nothing set", "",
              "`IRLIIndex().fit(base)`, then `search(queries, k=10)` without a setting: `fit` has tuned it to a recall "
              "of 0.9 on its own holdout. IVF is at its fastest setting that reaches 0.9 on the queries. One thread "
@@ -225,8 +224,11 @@ def _defaults(runs: list[Record]) -> list[str]:
         for run in own:
             point = timed(run["points"], "ms") or run["points"][0]
             build, planned = run["build"], run.get("planned_s")
-            shown = names.get(run["contender"]) or f"{title(run)}, {run['n_buckets']} lists"
-            if run["contender"] == "irli-defaults":
+            if run["contender"] != "irli-defaults":
+                brute = run["contender"] == "numpy"
+                shown = "brute force, NumPy" if brute else f"{title(run)}, {run['n_buckets']} lists"
+            else:
+                shown = "IRLIIndex()" if run["partition"] == "centers" else 'IRLIIndex("learned")'
                 shown += ", built by one thread" if run["threads"] == 1 else f", built by {run['threads']} threads"
             rows.append([
                 shown, f"{point['recall']:.3f}", number(point["candidates"]), f"{point['ms']:.3f}",

@@ -30,7 +30,7 @@ QUICK = [
     word
     for setting in ("n_buckets=8", "n_repetitions=3", "hidden=16", "choices=3", "rounds=1", "epochs_per_round=1")
     for word in ("--set", setting)
-]
+] + ["--set", "partition=learned"]
 
 
 @pytest.fixture(scope="module")
@@ -165,6 +165,7 @@ def test_wrong_usage(case: str, index: str, vectors: Path, call: Any, tmp_path: 
 def test_a_configuration_file(vectors: Path, call: Any, tmp_path: Path) -> None:
     config = tmp_path / "titles.toml"
     parameters = "n_buckets = 8\nn_repetitions = 3\nhidden = 16\nchoices = 3\nrounds = 0\nepochs_per_round = 1\n"
+    parameters += "partition = 'learned'\n"
     config.write_text(f'[options]\nindex = "{(tmp_path / "index").as_posix()}"\n[parameters]\n{parameters}')
     outcome = call("index", str(vectors / "base.npy"), "--config", str(config), "--set", "n_repetitions=2")
     assert outcome.code == 0, outcome.err
@@ -224,7 +225,7 @@ def test_numbers_from_files(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(os.name != "posix", reason="sends a POSIX signal")
 def test_an_interrupted_training_writes_nothing(vectors: Path, tmp_path: Path) -> None:
-    long = ("--set", "epochs_per_round=10000", "--set", "batch_size=1", "--shards", "2")
+    long = ("--set", "partition=learned", "--set", "epochs_per_round=10000", "--set", "batch_size=1", "--shards", "2")
     process = start("index", str(vectors / "base.npy"), "--index", str(tmp_path / "index"), *long)
     assert process.stdout is not None and process.stdout.readline().startswith(b"Read 200 vectors")
     last = group_seconds(process.pid) + 3  # of its shards too, which are processes

@@ -121,7 +121,8 @@ def test_one_class_a_row(case: Any, params: dict[str, Any], scale: float) -> Non
         top, loaded = found
         assert (top.labels[:, 0] >= 0).all()
         same = model.predict(X) == model.classes_[top.labels[:, 0]]
-        assert same.mean() > 0.5, "scores alike to rounding may differ in order"
+        clear = top.scores[:, 0] - top.scores[:, 1] > 1e-4 if top.scores.shape[1] > 1 else np.full(len(same), True)
+        assert same[clear].all(), "only scores alike to rounding may differ in order"
         need_probabilities(model.predict_proba(X, exact=True))
         try:
             loaded.partial_fit(X, y, sample_weight=weight)

@@ -30,7 +30,8 @@ pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning")
 BASE = np.random.default_rng(0).normal(size=(301, 5)).astype(np.float32)
 QUERIES = np.random.default_rng(1).normal(size=(20, 5)).astype(np.float32)
 SHARD = IRLIIndex(
-    n_buckets=8, n_repetitions=3, hidden=16, choices=3, probes=3, n_neighbors=10, rounds=1, epochs_per_round=1, n_jobs=1
+    "learned", n_buckets=8, n_repetitions=3, hidden=16, choices=3, probes=3, n_neighbors=10, rounds=1,
+    epochs_per_round=1, n_jobs=1,
 )
 SHARDS = ray_shards(cpus_per_shard=0.2, start_timeout=PATIENCE)
 
@@ -275,7 +276,7 @@ if __name__ == "__main__":
     options = dict(num_cpus=1, object_store_memory=100 << 20, include_dashboard=False)
     shards = sylvan.distributed.ray_shards(cpus_per_shard=0.5, start_timeout=600, **options)
     base = np.random.default_rng(0).normal(size=(50, 4)).astype(np.float32)
-    shard = IRLIIndex(n_buckets=4, n_repetitions=2, hidden=8, choices=2, rounds=1, probes=4, n_queries=20)
+    shard = IRLIIndex("learned", n_buckets=4, n_repetitions=2, hidden=8, choices=2, rounds=1, probes=4, n_queries=20)
     with sylvan.distributed.ray(**options):
         index = ShardedIRLIIndex(shard, 2, shards).fit(base)
         index.save({str(tmp_path / "index")!r})

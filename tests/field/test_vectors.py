@@ -42,7 +42,7 @@ COLUMNS: dict[str, Callable[[], Any]] = {
 
 @pytest.mark.parametrize("title", COLUMNS)
 def test_vectors_in_one_column(title: str) -> None:
-    index = IRLIIndex(n_buckets=4, n_repetitions=2, hidden=8, rounds=0, n_jobs=1)
+    index = IRLIIndex("learned", n_buckets=4, n_repetitions=2, hidden=8, rounds=0, n_jobs=1)
     assert np.array_equal(index.fit(COLUMNS[title]()).base_, BASE)
     y = np.arange(60) % 5
     model = XRLinear(n_jobs=1).fit(COLUMNS[title](), y)
@@ -73,7 +73,7 @@ def test_columns_that_are_no_vectors_are_refused(title: str) -> None:
 def test_more_neighbours_than_the_tuned_candidates(k: int) -> None:
     """A search looks further until it has as many as it is asked for, or as there are."""
     base = np.random.default_rng(0).normal(size=(300, 6)).astype(np.float32)
-    index = IRLIIndex(n_buckets=16, n_repetitions=3, hidden=8, rounds=0, n_jobs=1).fit(base)
+    index = IRLIIndex("learned", n_buckets=16, n_repetitions=3, hidden=8, rounds=0, n_jobs=1).fit(base)
     assert index.tuning_ is not None and index.tuning_.settings.candidates is not None
     ids, distances = index.search(base[:5], k=k)
     there = min(k, 300)
@@ -86,7 +86,7 @@ def test_more_neighbours_than_the_tuned_candidates(k: int) -> None:
 def test_threads_that_change_one_index() -> None:
     """Adding and removing as one after the other: ids name their vectors, nothing is lost, nothing comes back."""
     new = np.random.default_rng(1).normal(size=(60, 4)).astype(np.float32)
-    index = IRLIIndex(n_buckets=4, n_repetitions=2, hidden=8, rounds=0, n_jobs=1).fit(BASE)
+    index = IRLIIndex("learned", n_buckets=4, n_repetitions=2, hidden=8, rounds=0, n_jobs=1).fit(BASE)
     ids: dict[int, int] = {}
 
     def add(first: int) -> None:

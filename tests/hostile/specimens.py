@@ -319,7 +319,7 @@ def _vectors() -> Any:
 def _shard() -> Any:
     from sylvan import IRLIIndex
 
-    index = IRLIIndex(n_buckets=4, n_repetitions=2, hidden=3, choices=2, probes=2, n_neighbors=5)
+    index = IRLIIndex("learned", n_buckets=4, n_repetitions=2, hidden=3, choices=2, probes=2, n_neighbors=5)
     return index.set_params(rounds=1, epochs_per_round=1, n_jobs=1)
 
 
@@ -327,6 +327,12 @@ def irli_index(folder: Path) -> None:
     index = _shard().set_params(probes="auto", n_components=2).fit(_vectors(), metric="angular")
     index.remove([3, 17])
     index.save(folder)
+
+
+def irli_centers(folder: Path) -> None:
+    from sylvan import IRLIIndex
+
+    IRLIIndex(n_buckets=4, n_repetitions=2, n_jobs=1).fit(_vectors(), metric="angular").save(folder)
 
 
 def irli_shards(folder: Path) -> None:
@@ -414,6 +420,7 @@ SPECIMENS: dict[str, tuple[Callable[[Path], None], str, str]] = {
     "neighbor-ranker-vectors": (vector_neighbors, "sylvan.matching.neighbors", "VectorIndex.build"),
     "lexical-matcher": (lexical, "sylvan", "LexicalMatcher.save"),
     "irli": (irli, "sylvan", "IRLIClassifier.save"),
+    "irli-centers": (irli_centers, "sylvan", "IRLIIndex.save"),
     "irli-index": (irli_index, "sylvan", "IRLIIndex.save"),
     "irli-shards": (irli_shards, "sylvan", "ShardedIRLIIndex.save"),
     "beam-tree": (beam_tree, "sylvan", "BeamTreeClassifier.save"),

@@ -35,7 +35,7 @@ def matrix_model() -> XRLinear:
 @functools.cache
 def vector_index() -> IRLIIndex:
     base = np.random.default_rng(0).normal(size=(300, 8)).astype(np.float32)
-    return IRLIIndex(n_buckets=8, n_repetitions=4, hidden=32, choices=3, probes=8, rounds=1, n_jobs=1).fit(base)
+    return IRLIIndex(n_buckets=8, probes=8, n_jobs=1).fit(base)
 
 
 def saved(folder: Path) -> dict[str, str]:

@@ -23,8 +23,8 @@ from sylvan.models.irli.vectors import exact_neighbors
 from sylvan.runtime import Checkpoint, checkpointed
 
 SMALL: dict[str, Any] = {
-    "n_buckets": 32, "n_repetitions": 4, "hidden": 32, "choices": 3, "probes": 4, "n_neighbors": 10, "n_jobs": 1,
-    "rounds": 1, "epochs_per_round": 3, "final_epochs": 1, "batch_size": 32,
+    "partition": "learned", "n_buckets": 32, "n_repetitions": 4, "hidden": 32, "choices": 3, "probes": 4,
+    "n_neighbors": 10, "n_jobs": 1, "rounds": 1, "epochs_per_round": 3, "final_epochs": 1, "batch_size": 32,
 }  # fmt: skip
 
 

@@ -27,7 +27,8 @@ from sylvan.models.irli.vectors import exact_neighbors
 BASE = np.random.default_rng(0).normal(size=(301, 5)).astype(np.float32)
 QUERIES = np.random.default_rng(1).normal(size=(20, 5)).astype(np.float32)
 SHARD = IRLIIndex(
-    n_buckets=8, n_repetitions=3, hidden=16, choices=3, probes=3, n_neighbors=10, rounds=1, epochs_per_round=1, n_jobs=1
+    "learned", n_buckets=8, n_repetitions=3, hidden=16, choices=3, probes=3, n_neighbors=10, rounds=1,
+    epochs_per_round=1, n_jobs=1,
 )
 
 
@@ -145,8 +146,8 @@ import sys, numpy as np
 from sylvan.models.irli.shards import ProcessExecutor, ShardCall
 if __name__ == "__main__":
     there = ProcessExecutor(1)
-    params = {"n_buckets": 4, "n_repetitions": 1, "hidden": 8, "epochs_per_round": 10000, "n_jobs": 1}
-    there._send(0, ShardCall("build", {"params": params, "base": np.eye(9, dtype=np.float32)}))
+    params = {"partition": "learned", "n_buckets": 4, "n_repetitions": 1, "hidden": 8, "epochs_per_round": 10000}
+    there._send(0, ShardCall("build", {"params": params | {"n_jobs": 1}, "base": np.eye(9, dtype=np.float32)}))
     print(there._processes[0].pid, flush=True)
     sys.stdin.read()
 """

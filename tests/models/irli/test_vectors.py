@@ -154,19 +154,19 @@ def test_the_door_holds_the_sizes() -> None:
 @pytest.mark.parametrize(
     ("n", "width", "sizes"),
     [
-        (60_000, 784, (256, 128, 128, 20_000)),
-        (100_000, 96, (256, 128, 0, 30_000)),
-        (500, 8, (16, 128, 0, 10_000)),
-        (10_000_000, 768, (2048, 1024, 0, 30_000)),
+        (60_000, 784, (256, 16, 128, 128, 20_000)),
+        (100_000, 96, (256, 16, 128, 0, 30_000)),
+        (500, 8, (16, 16, 128, 0, 10_000)),
+        (10_000_000, 768, (2048, 16, 1024, 0, 30_000)),
     ],
 )
 def test_sizes_by_default(n: int, width: int, sizes: tuple[int, ...]) -> None:
-    assert IndexSizes.of(IRLIIndex().get_params(deep=False), n, width) == IndexSizes(*sizes)
+    assert IndexSizes.of(IRLIIndex("learned").get_params(deep=False), n, width) == IndexSizes(*sizes)
 
 
 def test_given_sizes_rule() -> None:
-    index = IRLIIndex(n_buckets=7, hidden=9, n_components=50, n_queries=11)
-    assert IndexSizes.of(index.get_params(deep=False), 1000, 60) == IndexSizes(7, 9, 50, 11)
+    index = IRLIIndex("learned", n_buckets=7, hidden=9, n_components=50, n_queries=11)
+    assert IndexSizes.of(index.get_params(deep=False), 1000, 60) == IndexSizes(7, 16, 9, 50, 11)
     assert IndexSizes.of(index.get_params(deep=False), 1000, 50).n_components == 0, "nothing would be left out"
 
 

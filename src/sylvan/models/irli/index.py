@@ -12,10 +12,12 @@ import scipy.sparse as sp
 from sylvan import store
 from sylvan.arrays import validate
 from sylvan.arrays.types import Array, Float32, Int32, Int64
+from sylvan.errors import ParameterError
 from sylvan.lazy import need_torch
 from sylvan.models.base import MOST_ANSWERS
+from sylvan.models.irli.bucket_centers import BucketCenters
 from sylvan.models.irli.bucket_network import BucketNetwork
-from sylvan.models.irli.buckets import MOST_BUCKETS, ORDERS, Buckets, Order, hash_partition
+from sylvan.models.irli.buckets import MOST_BUCKETS, MOST_REPETITIONS, ORDERS, Buckets, Order, hash_partition
 from sylvan.models.irli.learning import fit_partitions, grouped
 from sylvan.models.irli.rounds import (
     BucketReport,
@@ -27,7 +29,6 @@ from sylvan.models.irli.rounds import (
     NumberOfRounds,
     Rate,
     RecallJudge,
-    Repetitions,
     Rounds,
     network_of,
 )
@@ -63,6 +64,13 @@ _FEWEST_QUERIES, _MOST_QUERIES = 10_000, 30_000
 _NARROWEST, _WIDEST = 128, 1024  # hidden layers of "auto"; 128 is enough for 100,000 vectors
 _DIRECTIONS_OF = 20_000  # vectors whose directions are found
 _SAMPLE = 1000  # queries that a setting or a report is measured on where none are given
+_FEWEST = 10  # such queries
+_LEARNED_REPETITIONS, _REPETITIONS_OF_CENTERS = 16, 4
+_SMALLER = 4  # buckets around centres are so many times as many as learned ones: no network has to tell them apart
+_OF_LEARNING = (
+    "hidden", "n_components", "choices", "n_neighbors", "n_queries", "rounds", "epochs_per_round", "final_epochs",
+    "room", "learning_rate", "batch_size",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -70,6 +78,7 @@ class IndexSizes:
     """What is learned of how much."""
 
     n_buckets: int
+    n_repetitions: int
     hidden: int
     n_components: int  # principal directions that the networks see; 0 where they see the vectors as they are
     n_queries: int  # rows of the base that are training queries where none are given
@@ -78,18 +87,20 @@ class IndexSizes:
     def of(cls, parameters: dict[str, Any], n_vectors: int, n_dimensions: int) -> IndexSizes:
         """The parameters of an index, with numbers for "auto"."""
         numbers = {name: None if value == "auto" else value for name, value in parameters.items()}
-        n_buckets = numbers["n_buckets"] or buckets_for(n_vectors)
+        centers = parameters["partition"] == "centers"
+        n_buckets = numbers["n_buckets"] or buckets_for(n_vectors, _SMALLER if centers else 1)
+        n_repetitions = numbers["n_repetitions"] or (_REPETITIONS_OF_CENTERS if centers else _LEARNED_REPETITIONS)
         hidden = numbers["hidden"] or min(max(n_buckets // 2, _NARROWEST), _WIDEST)
         width = numbers["n_components"]
         if width is None:
             width = hidden if n_dimensions >= 2 * hidden else 0
         n_queries = numbers["n_queries"] or min(max(n_vectors // 3, _FEWEST_QUERIES), _MOST_QUERIES)
-        return cls(n_buckets, hidden, width if width < n_dimensions else 0, n_queries)
+        return cls(n_buckets, n_repetitions, hidden, width if width < n_dimensions else 0, n_queries)
 
 
-def buckets_for(n_vectors: int) -> int:
-    """The number of buckets that "auto" means: about as many as vectors in a bucket."""
-    return int(min(2 ** round(np.log2(max(1.0, 0.8 * np.sqrt(n_vectors)))), MOST_BUCKETS))
+def buckets_for(n_vectors: int, times: int = 1) -> int:
+    """The number of buckets that "auto" means: about as many as vectors in a bucket, or so many times that."""
+    return int(min(2 ** round(np.log2(max(1.0, 0.8 * times * np.sqrt(n_vectors)))), MOST_BUCKETS))
 
 
 def principal_directions(vectors: Float32, width: int, seed: int) -> Float32:
@@ -112,7 +123,9 @@ def plan_index(
 
     n, width = vectors.shape
     sizes = IndexSizes.of(parameters, n, width)
-    settings = LearningSettings.of({**parameters, "n_buckets": sizes.n_buckets, "hidden": sizes.hidden})
+    if parameters["partition"] == "centers":
+        return _plan_centers(vectors, metric, sizes, n_jobs)
+    settings = LearningSettings.of({**parameters, **asdict(sizes)})
     n_inputs, n_queries = sizes.n_components or width, min(sizes.n_queries, n) if n_given is None else n_given
     resident, available = resident_bytes(), available_bytes()
     with one_thread():
@@ -141,6 +154,28 @@ def plan_index(
     peak = resident + vectors.nbytes + sum(phase.peak_bytes for phase in phases)
     seconds = sum(phase.seconds for phase in phases)
     return Plan(seconds, peak, model, None if available is None else resident + available, phases)
+
+
+def _plan_centers(vectors: Vectors, metric: Metric, sizes: IndexSizes, n_jobs: int) -> Plan:
+    """The plan of an index around centres: its vectors are assigned, and a search is set by some of them."""
+    n, width = vectors.shape
+    resident, available = resident_bytes(), available_bytes()
+    rows = vectors[:_ROWS]
+    drawn = BucketCenters.draw(rows, sizes.n_buckets, sizes.n_repetitions, metric == "inner_product", 0)
+    with timed() as assigning:
+        drawn.assign(rows)
+    exact, n_asked = _seconds_of_distance(rows, metric), min(n, _SAMPLE)
+    buckets, centers = 2 * _FLOAT * sizes.n_repetitions * n, _FLOAT * sizes.n_repetitions * sizes.n_buckets * width
+    phases = (
+        Phase("assigning", n * assigning.seconds / (len(rows) * n_jobs), buckets + 2 * centers),
+        Phase("neighbours", n * n_asked * exact / n_jobs, 0),
+        Phase("setting the search", _TUNED * n_asked * assigning.seconds / (len(rows) * n_jobs), 0),
+    )
+    peak, seconds = (sum(getattr(phase, name) for phase in phases) for name in ("peak_bytes", "seconds"))
+    model = _FLOAT * n * width + centers + buckets
+    return Plan(
+        seconds, resident + vectors.nbytes + peak, model, None if available is None else resident + available, phases
+    )
 
 
 def _seconds_of_distance(rows: Vectors, metric: Metric) -> float:
@@ -176,24 +211,29 @@ def _seconds_of_steps(n: int, n_neighbors: int, settings: LearningSettings, widt
 
 @parameterized
 class IRLIIndex(VectorIndex):
-    """An index of vectors whose buckets are learned: similar vectors come to share them, and all are as full.
+    """An index of vectors that are parted into buckets several times over, by random centres or by learning.
 
-    The vectors are parted into buckets several times over, at first at random. For each of these repetitions a
+    By default the centres of the buckets are vectors drawn at random, in each repetition others, and each vector is in
+    the bucket of the nearest. With ``partition="learned"`` the buckets are learned, as in the paper: similar vectors
+    come to share them, and all are as full. Vectors are then at first parted at random; for each repetition a
     network learns which buckets a query's nearest neighbours are in; then every vector moves to the least full of the
-    few buckets that its own network likes best, and the networks learn again. A search looks into the buckets that
-    the networks expect the neighbours in, counts how many repetitions agree on a vector, and compares the query with
-    the best of them.
+    few buckets that its own network likes best, and the networks learn again. A search looks into the buckets whose
+    centres are nearest, or that the networks expect the neighbours in, counts how many repetitions agree on a vector,
+    and compares the query with the best of them.
 
     Parameters
     ----------
+    partition : {"centers", "learned"}, default "centers"
+        Random centres need no PyTorch, are built in seconds, and were searched sooner on every set measured.
     n_buckets : int or "auto", default "auto"
         Buckets of a repetition; "auto" takes the power of two next to 0.8 times the square root of the number of
-        vectors. More than there are vectors leave some empty.
-    n_repetitions : int, default 16
-        Partitions, each with a network of its own.
+        vectors, or next to 3.2 times for centres. More than there are vectors leave some empty.
+    n_repetitions : int or "auto", default "auto"
+        Partitions, each with centres or a network of its own; "auto" takes 4 of centres and 16 learned ones.
     hidden : int or "auto", default "auto"
-        Width of the networks' hidden layers; "auto" takes half the number of buckets, but 128 at least and 1,024 (the
-        paper's) at most. The networks are what most of a search's time goes to.
+        This and all below that is said of networks and training is for ``partition="learned"`` alone, and refused
+        beside centres. Width of the networks' hidden layers; "auto" takes half the number of buckets, but 128 at least
+        and 1,024 (the paper's) at most. The networks are what most of a search's time goes to.
     n_components : int or "auto", default "auto"
         Principal directions of the vectors that the networks see, all of them where that is no fewer than the vectors
         have dimensions. "auto" takes as many as ``hidden`` for vectors that are at least twice as wide: all networks
@@ -243,7 +283,7 @@ class IRLIIndex(VectorIndex):
     base_ : ndarray of float32, shape (n, n_dimensions_)
         The vectors, of unit length under the angular metric; those removed are zeros.
     buckets_ : Buckets
-    network_ : BucketNetwork
+    network_ : BucketNetwork or BucketCenters
     n_vectors_ : int
         Vectors that a search can find; ids go beyond it where some were removed.
     n_dimensions_ : int
@@ -266,16 +306,16 @@ class IRLIIndex(VectorIndex):
     >>> import numpy as np
     >>> from sylvan import IRLIIndex
     >>> base = np.random.default_rng(0).normal(size=(300, 8)).astype(np.float32)
-    >>> index = IRLIIndex(n_buckets=8, n_repetitions=4, hidden=32, choices=3, probes=4, rounds=1, n_jobs=1)
-    >>> ids, distances = index.fit(base).search(base[:2], k=1)
+    >>> ids, distances = IRLIIndex(n_jobs=1).fit(base).search(base[:2], k=1)
     >>> ids.tolist(), distances.tolist()
     ([[0], [1]], [[0.0], [0.0]])
     """
 
     kind = "irli-index"
 
+    partition: Literal["centers", "learned"] = "centers"
     n_buckets: NBucketsOrAuto = "auto"
-    n_repetitions: Repetitions = 16
+    n_repetitions: Annotated[int | Literal["auto"], Range(1, MOST_REPETITIONS, word="auto")] = "auto"
     hidden: Annotated[int | Literal["auto"], Range(1, 1 << 20, word="auto")] = "auto"
     n_components: Annotated[int | Literal["auto"], Range(1, word="auto")] = "auto"
     choices: Choices = 10
@@ -339,7 +379,9 @@ class IRLIIndex(VectorIndex):
         """
         vectors, metric = self._verified(base, metric)
         vectors = owned(vectors, base)
-        need_torch("Fitting an IRLIIndex")
+        if self.partition == "centers":
+            return self._fit_centers(vectors, queries, neighbors, metric)
+        need_torch("Fitting an IRLIIndex with partition='learned'")
         from sylvan.models.irli.training import one_thread
 
         parameters, n_jobs, projection, tuning = self.get_params(deep=False), resolve_jobs(self.n_jobs), None, None
@@ -372,6 +414,27 @@ class IRLIIndex(VectorIndex):
         self.metric, self._vectors, self._rounds, self.tuning_ = metric, index, learned.record, tuning
         return self
 
+    def _fit_centers(self, vectors: Vectors, queries: Any, neighbors: Any, metric: Metric) -> IRLIIndex:
+        """Centres drawn, each vector with the nearest; the search is set by queries given, or by some vectors."""
+        n_jobs, sizes = resolve_jobs(self.n_jobs), IndexSizes.of(self.get_params(deep=False), *vectors.shape)
+        nearest, ids = checked_neighbors(queries, neighbors, len(vectors)), None
+        if queries is not None:
+            width = vectors.shape[1]
+            asked = comparable(queries, metric, n_dimensions=width, name="queries", min_rows=1, owner="the base")
+            asked, nearest = asked[:_SAMPLE], None if nearest is None else nearest[:_SAMPLE, :_TUNED_FOR]
+        else:
+            ids = np.sort(np.random.default_rng(self.seed).permutation(len(vectors))[:_SAMPLE]).astype(np.int32)
+            asked = vectors[ids]
+        inner_product = metric == "inner_product"
+        centers = BucketCenters.draw(vectors, sizes.n_buckets, sizes.n_repetitions, inner_product, self.seed)
+        buckets = Buckets.from_assignment(centers.assign(vectors, n_jobs), sizes.n_buckets)
+        index, tuning = BucketedVectors(vectors, metric, buckets, centers), None
+        if self.probes == "auto" and len(asked) >= _FEWEST:
+            nearest = index.nearest(asked, _TUNED_FOR, ids, n_jobs) if nearest is None else nearest.astype(np.int32)
+            tuning = choose_settings(index, asked, nearest, self.recall, self.order, n_jobs)
+        self.metric, self._vectors, self._rounds, self.tuning_ = metric, index, Rounds((), 0), tuning
+        return self
+
     def plan(self, base: Any, queries: Any = None, neighbors: Any = None, metric: Metric | None = None) -> Plan:
         """Estimate what ``fit`` with the same arguments would need: time, memory and the size of the index.
 
@@ -394,15 +457,24 @@ class IRLIIndex(VectorIndex):
         """
         vectors, metric = self._verified(base, metric)
         checked_neighbors(queries, neighbors, len(vectors))
-        need_torch("Planning an IRLIIndex")
+        if self.partition == "learned":
+            need_torch("Planning an IRLIIndex with partition='learned'")
         n_given, jobs = None if queries is None else len(np.asarray(queries)), resolve_jobs(self.n_jobs)
         return plan_index(vectors, metric, self.get_params(deep=False), n_given, neighbors is None, jobs)
 
     def _verified(self, base: Any, metric: Metric | None) -> tuple[Vectors, Metric]:
         """The vectors and the metric, and all parameters, verified."""
         self.check_params()
+        usual = IRLIIndex()
+        for name in _OF_LEARNING if self.partition == "centers" else ():
+            if getattr(self, name) != getattr(usual, name):
+                raise ParameterError(
+                    f"IRLIIndex({name}={getattr(self, name)!r}) is for a learned partition: give partition='learned' "
+                    f"too, or leave {name!r} at {getattr(usual, name)!r}. Got partition='centers'."
+                )
+        n_repetitions = IndexSizes.of(self.get_params(deep=False), 1, 1).n_repetitions
         if not isinstance(self.min_votes, str):
-            validate.count(self.min_votes, "min_votes", owner="IRLIIndex", high=self.n_repetitions)
+            validate.count(self.min_votes, "min_votes", owner="IRLIIndex", high=n_repetitions)
         resolve_jobs(self.n_jobs)
         metric = self.metric if metric is None else check_metric(metric)
         return comparable(base, metric, name="base", min_rows=1), metric
@@ -435,7 +507,7 @@ class IRLIIndex(VectorIndex):
         >>> import numpy as np
         >>> from sylvan import IRLIIndex
         >>> base = np.random.default_rng(0).normal(size=(300, 8)).astype(np.float32)
-        >>> index = IRLIIndex(n_buckets=8, n_repetitions=4, hidden=32, probes=8, rounds=0, n_jobs=1).fit(base)
+        >>> index = IRLIIndex(n_jobs=1).fit(base)
         >>> index.add(base[:1] * 2).tolist(), index.search(base[:1] * 2, k=1)[0].tolist()
         ([300], [[300]])
         """
@@ -456,9 +528,9 @@ class IRLIIndex(VectorIndex):
         settings, n_jobs, index = self._settings("search", **options), resolve_jobs(self.n_jobs), self._vectors
         ids, distances, counts = index.search(queries, k, settings, n_jobs)
         rules = ("probes", "min_votes", "candidates")
-        if k <= _TUNED_FOR or any(options[rule] is not None or getattr(self, rule) != "auto" for rule in rules):
+        if any(options[rule] is not None or getattr(self, rule) != "auto" for rule in rules):
             return ids, distances, counts
-        # What was tuned for fewer neighbours may hold fewer than k candidates: look further where some are missing.
+        # What was tuned may hold fewer than k candidates, of more neighbours or after removals: look further there.
         last, n_buckets = min(k, len(index.present)) - 1, index.buckets.n_buckets
         short = np.flatnonzero(ids[:, last] < 0) if last >= 0 else np.zeros(0, np.int64)
         while len(short) and (settings.probes < n_buckets or settings.min_votes > 1 or settings.candidates is not None):
@@ -526,7 +598,7 @@ class IRLIIndex(VectorIndex):
         >>> import numpy as np
         >>> from sylvan import IRLIIndex
         >>> base = np.random.default_rng(0).normal(size=(300, 8)).astype(np.float32)
-        >>> index = IRLIIndex(n_buckets=8, n_repetitions=4, hidden=32, choices=3, rounds=1, n_jobs=1).fit(base)
+        >>> index = IRLIIndex("learned", n_buckets=8, n_repetitions=4, hidden=32, rounds=1, n_jobs=1).fit(base)
         >>> report = index.report()
         >>> report.n_labels, report.mean_load, len(report.load_deviation), len(report.rounds)
         (300, 37.5, 4, 2)
@@ -588,8 +660,8 @@ class IRLIIndex(VectorIndex):
         return self._built("buckets_").buckets
 
     @property
-    def network_(self) -> BucketNetwork:
-        """The networks of all repetitions."""
+    def network_(self) -> BucketNetwork | BucketCenters:
+        """The networks of all repetitions, or the centres of their buckets."""
         return self._built("network_").network
 
     @property
@@ -613,6 +685,7 @@ class IRLIIndex(VectorIndex):
     def _restore(self, state: store.State) -> None:
         self._rounds = Rounds.from_state(state)
         self._vectors = BucketedVectors.from_state(state)
+        self.partition = "centers" if isinstance(self._vectors.network, BucketCenters) else "learned"
         self.tuning_ = None if state.meta.get("tuning") is None else Tuning.from_state(state)
         self._settings("search")
 

@@ -14,6 +14,7 @@ from sylvan import store
 from sylvan.arrays import validate
 from sylvan.arrays.types import Array, Int32, Int64
 from sylvan.errors import DataError, ModelError
+from sylvan.models.irli.bucket_centers import BucketCenters
 from sylvan.models.irli.bucket_network import BucketNetwork
 from sylvan.models.irli.buckets import (
     MOST_BUCKETS,
@@ -114,7 +115,7 @@ class BucketedVectors:
     base: Vectors  # shape (n, d): of unit length under the angular metric; zeros where a vector was removed
     metric: Metric
     buckets: Buckets  # -1 where a vector was removed
-    network: BucketNetwork
+    network: BucketNetwork | BucketCenters  # what says which buckets a query looks into
 
     @property
     def present(self) -> Int32:
@@ -152,14 +153,19 @@ class BucketedVectors:
         return np.where(places >= 0, present[places], -1).astype(np.int32)
 
     def grown(self, vectors: Vectors, choices: int, seed: int, n_jobs: int) -> BucketedVectors:
-        """With vectors added, in a random order, each to the least full of its ``choices`` best buckets."""
+        """With vectors added: to the buckets of their nearest centres, or in a random order each to the least full of
+        the ``choices`` that the networks like best for it."""
         n_buckets = self.buckets.n_buckets
-        chosen, _ = self.network.top(vectors, min(choices, n_buckets), n_jobs=n_jobs)
-        new = [
-            least_loaded_at_random(chosen[:, repetition], n_buckets, (seed, 7, len(self.base), repetition), loads=loads)
-            for repetition, loads in enumerate(self.buckets.loads())
-        ]
-        assignment = np.concatenate([self.buckets.assignment, np.stack(new)], axis=1)
+        if isinstance(self.network, BucketCenters):
+            new = self.network.assign(vectors, n_jobs)
+        else:
+            chosen, _ = self.network.top(vectors, min(choices, n_buckets), n_jobs=n_jobs)
+            seeds = [(seed, 7, len(self.base), repetition) for repetition in range(self.buckets.n_repetitions)]
+            new = np.stack([
+                least_loaded_at_random(chosen[:, repetition], n_buckets, seeds[repetition], loads=loads)
+                for repetition, loads in enumerate(self.buckets.loads())
+            ])  # fmt: skip
+        assignment = np.concatenate([self.buckets.assignment, new], axis=1)
         buckets = Buckets.from_assignment(assignment, n_buckets)
         return replace(self, base=np.concatenate([self.base, vectors]), buckets=buckets)
 
@@ -171,10 +177,12 @@ class BucketedVectors:
 
     def to_parts(self) -> tuple[dict[str, Any], dict[str, Array]]:
         """Values and arrays for a saved index."""
-        sizes = {
+        sizes: dict[str, Any] = {
             "n_ids": len(self.base), "n_dimensions": int(self.base.shape[1]), "n_buckets": self.buckets.n_buckets,
             "n_repetitions": self.buckets.n_repetitions, "metric": self.metric,
         }  # fmt: skip
+        if isinstance(self.network, BucketCenters):
+            sizes["spread"] = self.network.spread
         return sizes, {"base": self.base, **self.buckets.arrays(), **self.network.arrays()}
 
     @classmethod
@@ -183,11 +191,14 @@ class BucketedVectors:
         n_ids, n_dimensions = (store.need_int(state, n, 1, validate.MAX_COLUMNS) for n in ("n_ids", "n_dimensions"))
         n_buckets = store.need_int(state, "n_buckets", 1, MOST_BUCKETS)
         n_repetitions = store.need_int(state, "n_repetitions", 1, MOST_REPETITIONS)
+        metric, sizes = store.need_choice(state, "metric", METRICS), (n_dimensions, n_repetitions, n_buckets)
         return cls(
             store.need_array(state, "base", np.float32, (n_ids, n_dimensions)),
-            store.need_choice(state, "metric", METRICS),
+            metric,
             Buckets.from_arrays(state, n_buckets, n_repetitions, n_ids),
-            BucketNetwork.from_arrays(state, n_dimensions, n_repetitions, n_buckets),
+            BucketCenters.from_arrays(state, *sizes, metric)
+            if "centers" in state.arrays
+            else BucketNetwork.from_arrays(state, *sizes),
         )
 
 

@@ -324,7 +324,7 @@ class ShardedIRLIIndex(VectorIndex):
     >>> import numpy as np
     >>> from sylvan import IRLIIndex, ShardedIRLIIndex
     >>> base = np.random.default_rng(0).normal(size=(300, 8)).astype(np.float32)
-    >>> shard = IRLIIndex(n_buckets=8, n_repetitions=4, hidden=32, choices=3, probes=4, rounds=1)
+    >>> shard = IRLIIndex("learned", n_buckets=8, n_repetitions=4, hidden=32, choices=3, probes=4, rounds=1)
     >>> with ShardedIRLIIndex(shard, n_shards=2, executor="serial").fit(base) as index:
     ...     index.search(base[:3], k=1)[0].tolist()
     [[0], [1], [2]]

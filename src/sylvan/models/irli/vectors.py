@@ -124,7 +124,12 @@ def checked_neighbors(queries: Any, neighbors: Any, n_base: int) -> Ids | None:
         return None
     if queries is None:
         raise DataError("neighbors were given without the queries that they are the neighbours of.")
-    return validate.row_numbers(neighbors, n_base, name="neighbors", least=-1, noun="rows of the base")
+    ids = validate.row_numbers(neighbors, n_base, name="neighbors", least=-1, noun="rows of the base")
+    if ids.ndim != 2 or len(ids) != len(queries) or not ids.shape[1]:
+        raise DataError(
+            f"neighbors must have a row for each of the {len(queries)} queries. Got shape {ids.shape} instead."
+        )
+    return ids
 
 
 class VectorIndex(Fitted):
@@ -191,9 +196,9 @@ class VectorIndex(Fitted):
         ----------
         queries : array of shape (n, n_dimensions_)
         k : int
-            Vectors a query. While ``probes``, ``min_votes`` and ``candidates`` are all "auto", a search for more than
-            10 looks into more buckets until it has them; else a row with fewer candidates ends in id -1, as it does
-            where there are fewer vectors.
+            Vectors a query. While ``probes``, ``min_votes`` and ``candidates`` are all "auto", a search looks into
+            more buckets until it has them; else a row with fewer candidates ends in id -1, as it does where there are
+            fewer vectors.
         probes, min_votes, order, candidates
             Instead of the index's own parameters, in shards of each shard's; ``candidates="all"`` compares all.
         return_counts : bool
@@ -258,10 +263,6 @@ def training_queries(
         if len(holdout):
             nearest = exact_neighbors(holdout, base, n_others, metric, excluded=excluded, n_jobs=n_jobs)[0]
     else:
-        if ids.ndim != 2 or len(ids) != len(vectors) or not ids.shape[1]:
-            raise DataError(
-                f"neighbors must have a row for each of the {len(vectors)} queries. Got shape {ids.shape} instead."
-            )
         ids = ids[:, :n_neighbors]
         if (ids < 0).all():
             raise DataError("neighbors names no row of the base: there is nothing to learn from.")
