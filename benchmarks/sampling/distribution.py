@@ -63,7 +63,7 @@ def log_sampled(sampler: Any, queries: Any, shared: bool = False) -> Any:
     """A sampler's log-probabilities, float64 (queries, classes)."""
     import torch
 
-    ids = torch.arange(sampler.n_classes)
+    ids = torch.arange(sampler.n_classes, device=queries.device)
     if shared:
         return sampler.shared_log_prob(queries, ids).double().expand(len(queries), -1)
     return sampler.log_prob(queries, ids).double()

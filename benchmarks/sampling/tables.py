@@ -46,7 +46,7 @@ def sampling_section(folder: Path) -> list[str]:
         "the draws' are, which is the default; those of “Eq. (1)” are that reading of the paper, which corrects the "
         "draws' alone. The figures are means over the seeds ± their standard deviation. Minutes are the clock's, on a "
         "machine with other work; CPU-s are the processor's seconds of training without evaluation, where they were "
-        "measured. "
+        "measured; a row “on a GPU” was trained there. "
         "The paper's figures (Chen and others, arXiv 2501.08563) are shown as printed there, after up to 100 epochs."
     )
     return ["", "## Softmax over many classes", "", intro, *lines]
@@ -71,7 +71,8 @@ def section(what: str, runs: list[Record]) -> list[str]:
 
 def budget_of(run: Record) -> tuple[Any, ...]:
     """What runs must agree in to stand in one table."""
-    changed = [run.get(name) for name in CHANGES if not (name == "table_learning_rate" and run.get("tuned"))]
+    tuned = "table_learning_rate" if run.get("tuned") else None
+    changed = [run.get(name) for name in CHANGES if name not in (tuned, "device")]
     return (run["task"], run["set"], run["epochs"], run.get("max_steps"), run.get("tuned"), *changed)
 
 
@@ -84,7 +85,8 @@ def _sentence(group: list[Record]) -> str:
     words = f"{run['set']}: " + (f"the first {run['max_steps']:,} steps" if run.get("max_steps") else trained)
     words += f", {len(seeds)} seed{'s' if len(seeds) > 1 else ''}"
     words += f", {N_SAMPLES[run['task']]} samples per query unless the row says otherwise"
-    names = [name for name in CHANGES if not (name == "table_learning_rate" and run.get("tuned"))]
+    tuned = "table_learning_rate" if run.get("tuned") else None
+    names = [name for name in CHANGES if name not in (tuned, "device")]
     values = {name: run[name] for name in names if run.get(name) is not None}
     changed = [f"{name} {value if isinstance(value, str) else f'{value:g}'}" for name, value in values.items()]
     if run.get("tuned"):
@@ -100,8 +102,9 @@ def _title(name: str, group: list[Record]) -> str:
     rates = sorted({run["table_learning_rate"] for run in group if run["contender"] == name and run.get("tuned")})
     contender = CONTENDERS[name]
     reading = ", Eq. (1)" if contender.loss == "sampled-softmax-eq1" else ""
+    where = ", on a GPU" if any(run.get("gpu") for run in group if run["contender"] == name) else ""
     whose = f", that of {CONTENDERS[contender.rate_of].title}" if contender.rate_of else ""
-    return contender.title + reading + (f" ({', '.join(f'{rate:g}' for rate in rates)}{whose})" if rates else "")
+    return contender.title + reading + where + (f" ({', '.join(f'{rate:g}' for rate in rates)}{whose})" if rates else "")
 
 
 def _in_order(group: list[Record]) -> list[str]:
