@@ -104,7 +104,8 @@ def _title(name: str, group: list[Record]) -> str:
     reading = ", Eq. (1)" if contender.loss == "sampled-softmax-eq1" else ""
     where = ", on a GPU" if any(run.get("gpu") for run in group if run["contender"] == name) else ""
     whose = f", that of {CONTENDERS[contender.rate_of].title}" if contender.rate_of else ""
-    return contender.title + reading + where + (f" ({', '.join(f'{rate:g}' for rate in rates)}{whose})" if rates else "")
+    chosen = f" ({', '.join(f'{rate:g}' for rate in rates)}{whose})" if rates else ""
+    return contender.title + reading + where + chosen
 
 
 def _in_order(group: list[Record]) -> list[str]:
