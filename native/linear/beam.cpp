@@ -223,11 +223,12 @@ void choose(const LayerView& layer, const Rule& rule, const int32_t* names, cons
 void search_ranked(const LayerView& layer, const SparseRows& query, const FeatureRanks* ranks,
                    const Beam& from, const Rule& rule, const int32_t* names, const Marks* marks,
                    const RowChanges* changes, Workspace& space, const Beam& to) {
-  // Queries are processed in blocks whose candidates' scores take up to 32 megabytes: the more queries, the
-  // more of them share a cluster.
-  constexpr int64_t kScores = int64_t{1} << 23;
-  const int64_t width = padded(layer.max_children) * std::min(from.width, layer.n_clusters);
-  const int64_t block = std::max<int64_t>(1, kScores / width);
+  // Queries are processed in blocks, so that the candidates' scores take a few megabytes; of layers with very
+  // many clusters they take up to 32, so that many queries of a block still share a cluster.
+  constexpr int64_t kLeast = int64_t{1} << 20, kMost = int64_t{1} << 23, kShared = 512;
+  const int64_t children = padded(layer.max_children);
+  const int64_t floats = std::clamp(kShared * layer.n_clusters * layer.max_children, kLeast, kMost);
+  const int64_t block = std::max<int64_t>(1, floats / (children * std::min(from.width, layer.n_clusters)));
   PairScorer scorer(layer, query, ranks);
   for (int64_t first = 0; first < query.n_rows; first += block) {
     const int64_t last = std::min(query.n_rows, first + block);

@@ -108,8 +108,7 @@ def test_the_rows_searched_at_once_change_no_bit(monkeypatch: pytest.MonkeyPatch
     above = beam.next_beam(features, model.layers_[0], beam.root_beam(features.shape[0]), 40, "l3_hinge")
     found = {}
     for n_rows in (1, 256, 1 << 15):
-        monkeypatch.setattr(beam, "ROWS", n_rows)
-        monkeypatch.setattr(beam, "MOST_ROWS", n_rows)
+        monkeypatch.setattr(beam, "_MOST_ROWS", n_rows)
         found[n_rows] = beam.next_beam(features, model.layers_[1], above, 5, "l3_hinge")
     for nodes, scores in found.values():
         assert (nodes == found[1][0]).all() and (scores == found[1][1]).all()
