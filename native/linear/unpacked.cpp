@@ -95,7 +95,7 @@ bool Unpacked::pays(int64_t cluster, int64_t query_entries) const {
   const int64_t n_entries = layer_.entry_offsets[cluster + 1] - layer_.entry_offsets[cluster];
   const int64_t n_children = layer_.child_offsets[cluster + 1] - layer_.child_offsets[cluster];
   const bool fits = n_children > 0 && n_children <= UINT16_MAX && n_rows + n_entries < kLine;
-  return fits && query_entries * 2 > n_rows + layer_.n_blocks;
+  return fits && query_entries > 2 * (n_rows + layer_.n_blocks);
 }
 
 void Unpacked::unpack(int64_t cluster) {
@@ -133,7 +133,7 @@ void Unpacked::unpack(int64_t cluster) {
 template <typename Entries>
 uint32_t Unpacked::place_line(const Entries& entries, int64_t entry, int64_t length) {
   const size_t begin = static_cast<size_t>(n_lines_ * width_), end = begin + static_cast<size_t>(width_);
-  if (lines_.size() < end) lines_.resize(2 * end);
+  if (lines_.size() < end) lines_.resize(end + end / 4);
   float* line = lines_.data() + begin;
   std::fill_n(line, width_, 0.0f);
   entries.visit(entry, length, [&](uint32_t child, float weight) { line[child] += weight; });
@@ -145,7 +145,7 @@ template <typename Entries>
 uint32_t Unpacked::place_short(const Entries& entries, int64_t entry, int64_t length) {
   const size_t end = static_cast<size_t>(n_parts_ + length / kPart + 1);
   if (n_parts_ + length / kPart > most_parts_) return 0;  // rows of a damaged file may share their entries
-  if (parts_.size() < end) parts_.resize(2 * end);
+  if (parts_.size() < end) parts_.resize(end + end / 4);
   const int64_t first = n_parts_++;
   Part* part = parts_.data() + first;
   *part = blank_;

@@ -134,3 +134,11 @@ def test_no_torch_is_needed() -> None:
     done = python("-c", "import sys; sys.modules['torch'] = None; import numpy as np, sylvan; "
                   "print(sylvan.IRLIIndex().fit(np.eye(12)).search(np.eye(12), 1)[0].ravel().tolist())")  # fmt: skip
     assert done.stdout == f"{list(range(12))}\n", done.stderr
+
+
+@pytest.mark.filterwarnings("error")
+def test_vectors_of_any_length_have_the_same_buckets() -> None:
+    index, huge = (IRLIIndex(n_jobs=1).fit(BASE * np.float32(scale)) for scale in (1, 2**40))
+    np.testing.assert_array_equal(huge.buckets_.assignment, index.buckets_.assignment)
+    assert huge.network_.spread == pytest.approx(index.network_.spread * 2.0**80)
+    np.testing.assert_array_equal(huge.search(QUERIES * np.float32(2**40))[0], index.search(QUERIES)[0])

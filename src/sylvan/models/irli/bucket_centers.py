@@ -9,11 +9,11 @@ import numpy as np
 from sylvan import store
 from sylvan.arrays.topk import best_columns
 from sylvan.arrays.types import Array, Float32, Int32
+from sylvan.models.irli.bucket_network import _enough_rows
 from sylvan.parallel import map_parallel, split_ranges
 
 _BLOCK_VALUES = 1 << 20  # scores in memory at once, a thread
 _MOST_ROWS = 512
-_FEWEST_ROWS = 2  # a product of one row goes another way through BLAS, to other bits
 # The temperature of the softmax that makes probabilities of scores, in standard deviations of a query's scores. From a
 # tenth to eight tenths the candidates needed hardly differ.
 _TEMPERATURE = 0.3
@@ -44,7 +44,8 @@ class BucketCenters:
             random = np.random.default_rng([seed, 9, repetition])
             numbers[:] = np.resize(random.permutation(len(base))[:n_buckets], n_buckets)
         drawn = cls(base[np.sort(rows, axis=1)], inner_product, 1.0)
-        spread = float(drawn._scores(drawn.centers[0, :_SAMPLE], n_repetitions - 1, False).std(axis=1).mean())
+        scores = drawn._scores(drawn.centers[0, :_SAMPLE], n_repetitions - 1, False).astype(np.float64)
+        spread = float(scores.std(axis=1).mean())
         return cls(drawn.centers, inner_product, spread or 1.0)
 
     def assign(self, vectors: Float32, n_jobs: int = 1) -> Int32:
@@ -86,8 +87,7 @@ class BucketCenters:
 
     def _scores(self, X: Float32, repetition: int, products: bool) -> Float32:
         """Products with the centres, or these less half of the centres' squares: the larger, the nearer."""
-        rows = np.concatenate([X, np.zeros_like(X)]) if 0 < len(X) < _FEWEST_ROWS else X
-        scores: Float32 = rows @ self._columns[repetition]  # type: ignore[attr-defined]
+        scores: Float32 = _enough_rows(X) @ self._columns[repetition]  # type: ignore[attr-defined]
         if not products:
             scores -= self._halves[repetition]  # type: ignore[attr-defined]
         return scores[: len(X)]
