@@ -205,7 +205,7 @@ REFUSED = [
     ("convert {test.jsonl} {out}.npz",
      "is JSON lines of text, and a CSR matrix in an .npz holds features: those are made"),
     ("convert {test.xmc} {out}.csv", "holds texts, which can't be had back from features"),
-    ("convert {test.jsonl} {out}", "doesn't tell its format: say it with --to, one of jsonl, lines, csv"),
+    ("convert {test.jsonl} {out}", "doesn't tell a format that is written: say it with --to, one of jsonl, lines, csv"),
     ("convert {test.xmc} {out}.npz", "doesn't: say with --output-labels Y.npz"),
     ("convert {test.xmc} {out}.svm --output-labels y.npz", "--output-labels is for .npz, .npy and csr"),
     ("convert {test.jsonl} {out}.txt --to lines", "has labels, and plain text holds none"),

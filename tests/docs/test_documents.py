@@ -24,6 +24,7 @@ def name(path: Path) -> str:
 NOT_RUN = {
     "docs/annif.md": ['pip install "sylvan[annif]"', "export ANNIF_CONFIG=sylvan.annif.Config", "import os"],
     "docs/cluster.md": ["sylvan predict runs/m texts/*.jsonl --ray auto -k 5 -o tags"],
+    "docs/files.md": ['mkdir texts && for file in *.pdf; do pdftotext "$file" "texts/${file%.pdf}.txt"; done'],
     "docs/hub.md": [
         'pip install "sylvan[hub]"',
         "hf auth login                                            # or set HF_TOKEN",

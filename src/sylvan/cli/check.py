@@ -12,14 +12,14 @@ from typing import Any
 import click
 
 from sylvan.cli import options as of
-from sylvan.cli.io.findings import KINDS, Finding, Records, examples
+from sylvan.cli.io.findings import KINDS, Example, Finding, Records, examples
 from sylvan.cli.io.inputs import LabelTitles, TextInput, open_input, read_titles
 from sylvan.cli.session import FAILURE, Session, quietly, write_text
 from sylvan.errors import DataError, DataWarning
 from sylvan.params.wording import counted
 
 _VALUE, _SOME = 60, 3  # characters that are shown of a text, and subjects of a record
-Shown = Mapping[tuple[bool, int], tuple[str, list[Any]]]  # records by whether they are of the test file, and number
+Shown = Mapping[tuple[bool, int], Example]  # records by whether they are of the test file, and number
 
 
 def _opened(path: str, flags: Mapping[str, Any]) -> TextInput:
@@ -66,16 +66,17 @@ def _line(found: Finding, shown: Shown, name_of: Callable[[Any], str]) -> str:
     """What was found, an example, and what to do."""
     example = ""
     if found.record is not None:
-        text, labels = shown.get((found.in_test, found.record), ("", []))
-        other = "" if found.other is None else f"record {found.other + 1:,}"
-        example = f" Record {found.record + 1:,}"
+        record = shown.get((found.in_test, found.record), Example())
+        before = Example() if found.other is None else shown.get((False, found.other), Example())
+        other = "" if found.other is None else f"record {found.other + 1:,}{before.mark}"
+        example = f" Record {found.record + 1:,}{record.mark}"
         if found.value:
             example += f": {found.value if found.label is None else name_of(found.label)}"
         elif found.with_labels:
-            _, others = shown.get((False, found.other or 0), ("", []))
-            example += f", {_short(text)}: {_named(labels, name_of)}; {other}: {_named(others, name_of)}"
+            subjects, others = _named(record.labels, name_of), _named(before.labels, name_of)
+            example += f", {_short(record.text)}: {subjects}; {other}: {others}"
         else:
-            example += (f" is {other}: " if other else ": ") + _short(text)
+            example += (f" is {other}: " if other else ": ") + _short(record.text)
         example += "."
     return f"{'-' if found.is_fault else 'Note:'} {found.words}.{example} {found.advice}".rstrip()
 

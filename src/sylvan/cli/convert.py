@@ -16,7 +16,7 @@ from sylvan.cli.session import say_once
 from sylvan.errors import DataError
 
 _PAIR = "pair"
-_TARGETS = tuple(name for name in FORMATS if name not in ("dataset", "text"))
+_TARGETS = tuple(name for name in FORMATS if name not in ("dataset", "text", "xlsx", "marcxml"))
 # Why texts become no matrix and a matrix no texts, and what would work.
 _REFUSED = {
     True: "features: those are made of texts by 'sylvan train', or by TfidfVectorizer from Python. Choose one of "
@@ -67,9 +67,9 @@ def command(input_: str, output: str, **flags: Any) -> None:
     source = open_input(input_, flags, part=flags["split"], says_unread=False)
     of_folder = _PAIR if not source.is_text and (output.endswith(os.sep) or os.path.isdir(output)) else None
     target = flags["to"] or format_of_name(output) or of_folder
-    if target is None:
+    if target not in (*_TARGETS, _PAIR):
         names = ", ".join((*_TARGETS, _PAIR))
-        raise DataError(f"{output!r} doesn't tell its format: say it with --to, one of {names}.")
+        raise DataError(f"{output!r} doesn't tell a format that is written: say it with --to, one of {names}.")
     if source.is_text != (target in TEXT_FORMATS):
         words = FORMATS.get(target, "a pair of matrices in .npz")
         raise DataError(f"{source.name} is {source.words}, and {words} holds {_REFUSED[source.is_text]}")

@@ -323,6 +323,7 @@ input_options = together(
                  help="Labels of XMC text or svmlight are written as label:weight."),
     click.option("--labels", metavar="Y.npz", help="Labels of a matrix file without labels (CSR .npz)."),
     click.option("--items", metavar="FILE", help="Names of the labels of PECOS's text files, the first for id 0."),
+    click.option("--sheet", metavar="NAME", help="Sheet of a spreadsheet. [default: the only one that holds anything]"),
     click.option("--header/--no-header", default=None, help="Whether a table's first row has column names; by default "
                                                             "it has, unless columns are given by number."),
     click.option("--quoting/--no-quoting", "quoting", default=None,

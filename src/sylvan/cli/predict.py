@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import click
@@ -13,6 +15,7 @@ import click
 from sylvan.arrays.topk import TopK
 from sylvan.cli import options as of
 from sylvan.cli.evaluate import unknown_words
+from sylvan.cli.io.answers import FilesBeside
 from sylvan.cli.io.inputs import LabelTitles, read_labels, read_titles, with_fields
 from sylvan.cli.io.matrices import MatrixInput
 from sylvan.cli.models import codes_of, input_for, load_model, ranking_parameters
@@ -93,6 +96,9 @@ def say_unknown(flags: Mapping[str, Any], n_unknown: int, n_rows: int) -> None:
 @click.option("--output", "-o", default="-", metavar="FILE",
               help="Where to write: JSONL; a line a label when it ends in .csv or .tsv; Parquet when it ends in "
               ".parquet; a CSR matrix when it ends in .npz; stdout by default.")  # fmt: skip
+@click.option("--output-suffix", metavar="TEXT",
+              help="For a folder of texts: write the answers to a.txt beside it, into a file of this ending, such as "
+              ".jsonl or .top.csv.")  # fmt: skip
 @of.output_fields_option
 @click.option("--allowed", metavar="FILE",
               help="Answer only with these labels: names (ids for a matrix model), one per line.")  # fmt: skip
@@ -108,26 +114,30 @@ def command(model: str, inputs: tuple[str, ...], k: int | None, proba: bool | No
     Several INPUTs are ranked on a Ray cluster (--ray), each into a file of its name in the folder that -o names, in
     place of what stood there. A command that was interrupted begins again.
 
-    For a model trained on text, INPUT is JSONL, CSV, TSV, fastText's or PECOS's lines, one of Annif's corpora, Parquet,
-    a file or folder of plain text (each file one text; --format lines reads a text a line, as stdin is read); otherwise
-    a matrix.
+    For a model trained on text, INPUT is JSONL, CSV, TSV, a spreadsheet (.xlsx), MARCXML, fastText's or PECOS's lines,
+    one of Annif's corpora, Parquet, a file or folder of plain text (each file one text; --format lines reads a text a
+    line, as stdin is read); otherwise a matrix.
     Each line of the output is {"labels": [...], "probabilities": [...]}, best first, where a list may be empty; with
     --scores, or from a model without calibrated probabilities, {"labels": [...], "scores": [...]}. With --vocabulary
     labels are names, and "uris" has their codes.
     A CSV, for a spreadsheet, has a line for each label: row, rank, label, name, probability. A row's other fields, such
-    as its id, stand before these (--output-fields).
+    as its id, stand before these (--output-fields); of a MARC record the id, of a text in a file of its own the file.
 
     \b
     Examples:
       sylvan predict runs/m test.jsonl -k 5 -o top.jsonl
       echo "whale hunting in the south seas" | sylvan predict runs/m
       sylvan predict runs/m books.csv --vocabulary subjects.ttl --language en -o top.csv
+      sylvan predict runs/m new.xml --output-fields id,245a -o top.csv
+      sylvan predict runs/m texts/ --output-suffix .jsonl
       sylvan predict runs/m test.jsonl --denied withdrawn.txt
       sylvan predict runs/m test.jsonl --precision 0.9 -o sure.jsonl
       sylvan predict runs/m X.tst.npz -k 100 --set beam=50 -o top.npz
       sylvan predict runs/m texts/*.jsonl --ray auto -o tags
     """
     inputs, address = inputs or ("-",), flags["ray_address"]
+    if flags["output_suffix"] is not None and (len(inputs) > 1 or output != "-" or flags["output_fields"]):
+        raise click.UsageError("--output-suffix is for one INPUT, without -o and --output-fields.")
     into_folder = _into_folder(inputs, output, address, flags["output_format"])
     titles = read_titles(flags)
     loaded = load_model(model, flags["settings"], flags["threads"], flags["device"])
@@ -159,14 +169,19 @@ def command(model: str, inputs: tuple[str, ...], k: int | None, proba: bool | No
                 rank_into_folder(ranker, loaded, inputs, titles, key, {**flags, "output": output})
             return
     source = input_for(loaded, model, inputs[0], flags)
-    rows = with_fields(source, columns_of_output(output, key, titles is not None), output, flags)
+    suffix = flags["output_suffix"]
+    written = output if suffix is None else suffix
+    rows = with_fields(source, columns_of_output(written, key, titles is not None), written, flags)
     if inputs[0] == "-" and sys.stdin.isatty():
         say(flags, "Reading from the terminal, one row per line, until Ctrl-D.", err=True)
-    of_table = flags["output_delimiter"], flags["guard_formulas"]
+    write_to = partial(
+        open_rankings, n_labels=loaded.n_labels_, label_of=titles, key=key, delimiter=flags["output_delimiter"],
+        guards=flags["guard_formulas"],
+    )  # fmt: skip
     with (
         quietly(flags),
         on_cluster(address, flags["threads"]),
-        open_rankings(output, loaded.n_labels_, titles, key, *of_table) as writer,
+        write_to(output) if suffix is None else nullcontext(FilesBeside(source, suffix, write_to)) as writer,
         progress("ranking", None, "row") as bar,
     ):
         blocks = rank_blocks(loaded, rows, k, rule=rule, **lists) if ranker is None else rank_on_cluster(ranker, rows)

@@ -41,6 +41,8 @@ if TYPE_CHECKING:
         write_fasttext,
         write_pecos,
     )
+    from sylvan.data.formats.marc import read_marc, stream_marc
+    from sylvan.data.formats.spreadsheets import read_spreadsheet, stream_spreadsheet
     from sylvan.data.formats.subjects import SubjectVocabulary, read_label_texts, read_subjects, write_subjects
     from sylvan.data.formats.tables import read_table, stream_table, write_table
     from sylvan.data.formats.text_matrices import (
@@ -64,12 +66,13 @@ __all__ = [
     "EncodedPath", "LabelTerms", "RowParts", "Sample", "SequenceData", "SubjectVocabulary", "TextData", "Vocabulary",
     "build_sequences", "load_filter_labels", "load_npy", "load_npz", "load_npz_pair", "load_numbers", "load_sample",
     "load_svmlight", "load_vectors", "load_xmc", "open_csr", "open_parts", "read_annif_folder", "read_annif_tsv",
-    "read_dataset", "read_fasttext", "read_jsonl", "read_label_texts", "read_parquet", "read_pecos", "read_records",
-    "read_sequences", "read_subjects", "read_table", "save_csr", "save_filter_labels", "save_npy", "save_npz",
-    "save_npz_pair", "save_parts", "save_svmlight", "save_xmc", "stream_annif_folder", "stream_annif_tsv",
-    "stream_dataset", "stream_fasttext", "stream_jsonl", "stream_parquet", "stream_pecos", "stream_table",
-    "write_annif_folder", "write_annif_jsonl", "write_annif_tsv", "write_fasttext", "write_jsonl", "write_parquet",
-    "write_parts", "write_pecos", "write_records", "write_sequences", "write_subjects", "write_table",
+    "read_dataset", "read_fasttext", "read_jsonl", "read_label_texts", "read_marc", "read_parquet", "read_pecos",
+    "read_records", "read_sequences", "read_spreadsheet", "read_subjects", "read_table", "save_csr",
+    "save_filter_labels", "save_npy", "save_npz", "save_npz_pair", "save_parts", "save_svmlight", "save_xmc",
+    "stream_annif_folder", "stream_annif_tsv", "stream_dataset", "stream_fasttext", "stream_jsonl", "stream_marc",
+    "stream_parquet", "stream_pecos", "stream_spreadsheet", "stream_table", "write_annif_folder", "write_annif_jsonl",
+    "write_annif_tsv", "write_fasttext", "write_jsonl", "write_parquet", "write_parts", "write_pecos", "write_records",
+    "write_sequences", "write_subjects", "write_table",
 ]  # fmt: skip
 
 __getattr__, __dir__ = lazy_names(__name__, typed_names(__name__))

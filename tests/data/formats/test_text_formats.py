@@ -352,6 +352,8 @@ def test_parquet_faults(tmp_path):
     ("pyarrow", "parquet", lambda path: data.read_parquet(path)),
     ("rdflib", "rdf", lambda path: data.read_subjects(path)),
     ("datasets", "datasets", lambda path: data.read_dataset(path)),
+    ("pymarc", "marc", lambda path: data.read_marc(path)),
+    ("openpyxl", "spreadsheet", lambda path: data.read_spreadsheet(path)),
 ])  # fmt: skip
 def test_missing_extras_are_named(tmp_path, monkeypatch, module, extra, use):
     monkeypatch.setitem(sys.modules, module, None)

@@ -1,15 +1,22 @@
-"""Answers in a file, as ``sylvan predict`` writes them in JSON lines, beside records with their subjects."""
+"""Answers in files: read beside records with their subjects, written into a file of its own beside each text."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from itertools import zip_longest
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from sylvan.arrays.topk import TopK
-from sylvan.cli.io.inputs import TextInput
+from sylvan.cli.io.inputs import FILES, TextInput
+from sylvan.cli.io.matrices import MatrixInput
 from sylvan.data import Vocabulary, read_records
+from sylvan.data.formats.rankings import Writer
 from sylvan.errors import DataError
 from sylvan.labels.vocabulary import label_name
 
@@ -32,3 +39,37 @@ def read_answers(path: str, source: TextInput) -> tuple[sp.csr_matrix, TopK, lis
         labels[row, : len(listed)] = names.ids(listed)
     scores = np.where(labels >= 0, -np.arange(labels.shape[1]), -np.inf).astype(np.float32)  # their order is all
     return names.encode(truths), TopK(labels, scores), list(names)
+
+
+_READ = (".txt", ".json", ".tsv", ".key")  # what names of texts and of their subjects end in
+
+
+@dataclass(frozen=True)
+class FilesBeside:
+    """A file of answers beside each text of a folder, or beside a text in a file of its own; written as a whole each.
+    Its name is the text's, with a suffix in the place of the ending."""
+
+    source: TextInput | MatrixInput
+    suffix: str
+    open: Callable[[str], AbstractContextManager[Writer]]  # a writer to a path
+
+    def __post_init__(self) -> None:
+        source, suffix = self.source, self.suffix
+        if source.format not in FILES or source.path == "-":
+            raise DataError(f"--output-suffix is for texts in files of their own, but {source.name} is {source.words}.")
+        if os.sep in suffix or not suffix or suffix.lower().endswith((*_READ, ".npz")):
+            raise DataError(
+                "--output-suffix must be an ending such as .jsonl or .top.csv, and none of texts and their subjects "
+                f"({', '.join(_READ)}) or of a matrix. Got {suffix!r} instead."
+            )
+
+    def write(
+        self, top: TopK, names: Sequence[Sequence[str]] | None, records: Sequence[Mapping[str, Any]] | None = None
+    ) -> None:
+        """The answers to the next texts, whose records name their files."""
+        is_folder = self.source.format != "text"
+        folder = self.source.path if is_folder else os.path.dirname(self.source.path)
+        for row, record in enumerate(records or ()):
+            with self.open(os.path.join(folder, os.path.splitext(record["file"])[0] + self.suffix)) as writer:
+                one_row = TopK(top.labels[row : row + 1], top.scores[row : row + 1])
+                writer.write(one_row, None if names is None else names[row : row + 1], [record])

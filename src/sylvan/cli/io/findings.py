@@ -10,10 +10,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from sylvan.cli.io.inputs import IDS
 from sylvan.data import SubjectVocabulary
 from sylvan.data.label_cells import STRONG_MARKS, looks_split
 from sylvan.errors import DataError
@@ -35,6 +36,19 @@ _PUNCTUATION = re.compile(r"[\s\-_.,:;/()'\"]+")
 _SCHEME = re.compile(r"https?://(www\.)?")
 
 
+class Example(NamedTuple):
+    """A record that is shown."""
+
+    text: str = ""
+    labels: Sequence[Any] = ()
+    identity: str | None = None  # its id, or its file's name, where it has one
+
+    @property
+    def mark(self) -> str:
+        """What stands behind its number."""
+        return "" if self.identity is None else f" ({self.identity:.40})"
+
+
 @dataclass(frozen=True)
 class Finding:
     """One kind of fault (or of what is only worth a note), how often it is there, and where for example."""
@@ -52,12 +66,13 @@ class Finding:
     with_labels: bool = False  # whether the records' subjects are to be shown
     everything: Sequence[Any] = ()  # the records, counted from 1, or the subjects
 
-    def as_json(self, shown: Mapping[tuple[bool, int], tuple[str, list[Any]]]) -> dict[str, Any]:
+    def as_json(self, shown: Mapping[tuple[bool, int], Example]) -> dict[str, Any]:
         """As plain values; records are counted from 1."""
-        text = None if self.record is None else shown.get((self.in_test, self.record), (None,))[0]
+        example = shown.get((self.in_test, -1 if self.record is None else self.record))
+        text, identity = (None, None) if example is None else (example.text, example.identity)
         return {
             "kind": self.kind, "fault": self.is_fault, "count": self.count, "words": self.words, "advice": self.advice,
-            "record": None if self.record is None else self.record + 1, "value": self.value or text,
+            "record": None if self.record is None else self.record + 1, "id": identity, "value": self.value or text,
             "other_record": None if self.other is None else self.other + 1,
             "found": list(self.everything[:_MOST]),
         }  # fmt: skip
@@ -232,18 +247,21 @@ class Records:
         return Finding(kind, len(labels), words, advice, row, str(first), first, is_fault=is_fault, everything=labels)
 
 
-def examples(source: Any, findings: Sequence[Finding], in_test: bool) -> dict[int, tuple[str, list[Any]]]:
-    """The records that findings name, read again: text and subjects by number."""
+def examples(source: Any, findings: Sequence[Finding], in_test: bool) -> dict[int, Example]:
+    """The records that findings name, read again, by number."""
     named = [found.record for found in findings if found.in_test == in_test]
     wanted = {row for row in [*named, *(() if in_test else (found.other for found in findings))] if row is not None}
-    result: dict[int, tuple[str, list[Any]]] = {}
-    row = 0
+    result: dict[int, Example] = {}
+    row, records = 0, list[Mapping[str, Any]]()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for block in source.training_blocks() if wanted else ():
+        for block in source.stream(records=records) if wanted else ():
             for number in wanted & set(range(row, row + len(block.texts))):
-                result[number] = block.texts[number - row], block.labels[number - row]
+                fields = records[number - row] if records else {}  # of a format whose fields have no names
+                identity = next((str(fields[name]) for name in IDS if fields.get(name) not in (None, "")), None)
+                result[number] = Example(block.texts[number - row], block.labels[number - row], identity)
             row += len(block.texts)
+            records.clear()
             if len(result) == len(wanted):
                 break
     return result

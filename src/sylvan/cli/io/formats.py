@@ -10,7 +10,7 @@ from sylvan.data.parts.part_folders import is_parts_folder
 from sylvan.data.streams import head_of, unpacked_name
 from sylvan.errors import DataError
 
-_SPREADSHEET = "save the sheet as CSV (UTF-8) in the program that made it, and give that"
+_SPREADSHEET = "save it as .xlsx, without a password, in the program that made it, and give that"
 _UNPACK = "unpack it, and give the file within"
 _TEXTS = "take its text out, into JSON lines with text and labels, say"
 _PICKLE = "a pickle, which could run anything", "write what it holds as .npz or JSON lines"
@@ -19,7 +19,7 @@ _AS_PARQUET = "write it as Parquet, CSV or JSON lines"
 _BEGINNINGS: tuple[tuple[bytes, str, str], ...] = (
     (b"%PDF", "a PDF", _TEXTS),
     (b"{\\rtf", "a document in RTF", _TEXTS),
-    (b"\xd0\xcf\x11\xe0", "a file of an older Microsoft Office, such as .xls or .doc", _SPREADSHEET),
+    (b"\xd0\xcf\x11\xe0", "a file of an older Microsoft Office, such as .xls, or one with a password", _SPREADSHEET),
     (b"7z\xbc\xaf", "a 7z archive", _UNPACK),
     (b"Rar!", "a RAR archive", _UNPACK),
     (b"\x04\x22\x4d\x18", "packed by LZ4", _UNPACK),
@@ -39,15 +39,16 @@ _BEGINNINGS: tuple[tuple[bytes, str, str], ...] = (
 _ZIPS: tuple[tuple[bytes, str, str], ...] = (
     (b"opendocument.spreadsheet", "a spreadsheet (.ods)", _SPREADSHEET),
     (b"opendocument.text", "a document (.odt)", _TEXTS),
-    (b"xl/", "a spreadsheet (.xlsx)", _SPREADSHEET),
     (b"word/", "a document (.docx)", _TEXTS),
     (b"epub", "an EPUB", _TEXTS),
 )  # fmt: skip
 _RECORDS = "turn its records into JSON lines or CSV with text and labels"
+_MARCXML = re.compile(
+    rb"<[\w:]*(?:collection|record|leader)[\s>].*?(?:MARC21/slim|<[\w:]*(?:leader|datafield|controlfield))|MARC21/slim",
+    re.S,
+)
 _MARKUP: tuple[tuple[re.Pattern[bytes], str, str], ...] = (
     (re.compile(rb"<!doctype\s+html|<html[\s>]", re.I), "a page in HTML", _TEXTS),
-    (re.compile(rb"<[\w:]*(?:collection|record|leader)[\s>].*?(?:MARC21/slim|<[\w:]*(?:leader|datafield|controlfield))|"
-                rb"MARC21/slim", re.S), "records in MARCXML", _RECORDS),
     (re.compile(rb"<rdf:RDF", re.I), "RDF in XML",
      "a vocabulary goes with --vocabulary or --label-texts; texts are given as JSON lines or CSV"),
     (re.compile(rb"\A<\?xml"), "XML", _RECORDS),
@@ -73,6 +74,8 @@ FORMATS = {
     "annif-csv": "Annif's CSV",
     "annif-jsonl": "Annif's JSON lines",
     "annif-folder": "a folder of Annif's texts",
+    "xlsx": "a spreadsheet (.xlsx)",
+    "marcxml": "records in MARCXML",
     "parquet": "a Parquet file",
     "dataset": "a saved dataset",
     "xmc": "a matrix in the XMC repository's text format",
@@ -86,10 +89,13 @@ MATRIX_FORMATS = ("xmc", "svmlight", "npz", "npy", "csr", "parts")
 TEXT_FORMATS = tuple(name for name in FORMATS if name not in MATRIX_FORMATS)
 _EXTENSIONS = {
     ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".csv": "csv", ".tsv": "tsv", ".tab": "tsv",
-    ".ft": "fasttext", ".fasttext": "fasttext", ".parquet": "parquet", ".pq": "parquet", ".xmc": "xmc",
-    ".lines": "lines", ".svm": "svmlight", ".svmlight": "svmlight", ".libsvm": "svmlight", ".npz": "npz", ".npy": "npy",
+    ".xlsx": "xlsx", ".xlsm": "xlsx", ".ft": "fasttext", ".fasttext": "fasttext", ".parquet": "parquet",
+    ".pq": "parquet", ".xmc": "xmc", ".lines": "lines", ".svm": "svmlight", ".svmlight": "svmlight",
+    ".libsvm": "svmlight", ".npz": "npz", ".npy": "npy",
 }  # fmt: skip
-_OURS = {b"PK": "npz", b"\x93NUMPY": "npy", b"PAR1": "parquet"}  # what a file begins with, whatever its name says
+# What a file begins with, whatever its name says; of PK also what tells a spreadsheet.
+_OURS = {b"PK": "npz", b"\x93NUMPY": "npy", b"PAR1": "parquet"}
+_SHEETS = b"xl/"
 _FOLDERS = ("annif-folder", "dataset", "parts")
 _HEAD = 1 << 16
 _HEADER = re.compile(rb"\s*\d+[ \t]+\d+[ \t]+\d+\s*$")
@@ -105,7 +111,7 @@ def _foreign(head: bytes, format_: str | None) -> tuple[str, str] | None:
     if entry := next((entry for entry in _BEGINNINGS if head.startswith(entry[0])), None):
         return entry[1:]
     if head.startswith(b"PK\x03\x04"):
-        if b".npy" in head[:200] or format_ == "npz":
+        if b".npy" in head[:200] or format_ in ("npz", "xlsx") or _SHEETS in head:
             return None
         return next(((kind, way_out) for word, kind, way_out in _ZIPS if word in head), ("a zip archive", _UNPACK))
     if head[257:262] == b"ustar":
@@ -113,11 +119,12 @@ def _foreign(head: bytes, format_: str | None) -> tuple[str, str] | None:
     if head.startswith((b"\x93NUMPY", b"PAR1")):
         return None
     start = head.lstrip()[:4096] if format_ not in ("lines", "text") else b""
-    for pattern, kind, way_out in _MARKUP if start.startswith(b"<") else ():
+    is_foreign = start.startswith(b"<") and format_ != "marcxml" and not _is_marcxml(start)
+    for pattern, kind, way_out in _MARKUP if is_foreign else ():
         if pattern.search(start):
             return kind, way_out
     if _MARC.match(head):
-        return "records in MARC 21 (ISO 2709)", _RECORDS
+        return "records in MARC 21 (ISO 2709)", "turn them into MARCXML: yaz-marcdump -o marcxml a.mrc > a.xml"
     if b"\x00" in head:
         # Every second byte of plain words in UTF-16 is 0.
         for first, encoding in ((1, "utf-16-le"), (0, "utf-16-be")):
@@ -146,8 +153,7 @@ def detect(path: str, declared: str | None) -> str:
         raise DataError(f"{name}: the input is empty.")
     if (foreign := _foreign(head, declared)) is not None:
         raise DataError(f"{name} is {foreign[0]}, which isn't read: {foreign[1]}.")
-    ours = next((format_ for beginning, format_ in _OURS.items() if head.startswith(beginning)), None)
-    result = declared or ours or _named(path, head) or _sniff(head, "lines" if path == "-" else "text")
+    result = declared or _ours(head) or _named(path, head) or _sniff(head, "lines" if path == "-" else "text")
     if result == "pecos" and declared is None:
         _doubt_pecos(name, head)
     begins = {"npz": b"PK", "npy": b"\x93NUMPY"}.get(result)
@@ -156,6 +162,20 @@ def detect(path: str, declared: str | None) -> str:
     if begins and not head.startswith(begins):
         raise DataError(f"{path}: this is no .{result} file.")
     return result
+
+
+def _ours(head: bytes) -> str | None:
+    """The format that a file's beginning tells for certain."""
+    if head.startswith(b"PK") and _SHEETS in head and b".npy" not in head[:200]:
+        return "xlsx"
+    if _is_marcxml(head):
+        return "marcxml"
+    return next((format_ for beginning, format_ in _OURS.items() if head.startswith(beginning)), None)
+
+
+def _is_marcxml(head: bytes) -> bool:
+    start = head.lstrip()[:4096]
+    return start.startswith(b"<") and _MARCXML.search(start) is not None
 
 
 def _folder(path: str) -> str:

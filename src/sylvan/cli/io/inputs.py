@@ -23,7 +23,9 @@ from sylvan.data.formats.columnar import DATASET, PARQUET
 from sylvan.data.formats.format import Layout, Records
 from sylvan.data.formats.jsonl import JSONL
 from sylvan.data.formats.lines_of_text import FASTTEXT, LINES, PECOS, TEXT
+from sylvan.data.formats.marc import MARCXML
 from sylvan.data.formats.rdf import RDF_FORMS
+from sylvan.data.formats.spreadsheets import XLSX
 from sylvan.data.formats.subjects import by_uris, header_separator
 from sylvan.data.formats.tables import ANNIF_CSV, CSV, TSV, first_row, typed_column
 from sylvan.data.label_cells import AUTO
@@ -184,14 +186,17 @@ _ROWS = 2048
 TEXTS = {
     "jsonl": JSONL, "lines": LINES, "text": TEXT, "csv": CSV, "tsv": TSV, "fasttext": FASTTEXT, "pecos": PECOS,
     "annif-tsv": ANNIF_TSV, "annif-csv": ANNIF_CSV, "annif-jsonl": ANNIF_JSONL, "annif-folder": ANNIF_FOLDER,
-    "parquet": PARQUET, "dataset": DATASET,
+    "xlsx": XLSX, "marcxml": MARCXML, "parquet": PARQUET, "dataset": DATASET,
 }  # fmt: skip
 _TABLES = tuple(name for name, format_ in TEXTS.items() if format_.delimiter)
+_HEADED = (*_TABLES, "xlsx")  # whose columns may have no names
 _MARKS = (",", ";", "\t", "|")  # that may separate the cells of a table
-_FILES = ("text", "annif-folder")  # formats whose texts are files of their own, which have names
+_ENCODED = ("xlsx", "marcxml", "parquet", "dataset")  # formats that name their encoding, or have always the same
+FILES = ("text", "annif-folder")  # formats whose texts are files of their own, which have names
 LABELS = ("labels", "label", "subjects", "subject_uris", "weights")  # fields of labels by their usual names
-_IDS = {"id", "_id", "uid", "uuid", "doc_id", "document_id", "uri", "url"}  # fields that nobody means as text
-COLUMNS = ("jsonl", *_TABLES, "parquet", "dataset")  # formats whose fields have names
+# Fields that say which record it is, and that nobody means as text.
+IDS = ("id", "_id", "uid", "uuid", "doc_id", "document_id", "uri", "url", "file")
+COLUMNS = ("jsonl", "marcxml", *_HEADED, "parquet", "dataset")  # formats whose fields have names
 NO_LABELS = ("lines", "text")
 # Options: the formats that each is for, and what is said when it is given for another.
 _OPTIONS: dict[str, tuple[str, tuple[str, ...], str]] = {
@@ -202,10 +207,11 @@ _OPTIONS: dict[str, tuple[str, tuple[str, ...], str]] = {
     "--labels-field": ("labels_field", COLUMNS, "fields with names"),
     "--label-separator": ("label_separator", COLUMNS, "fields with names"),
     "--delimiter": ("delimiter", _TABLES, "tables"),
-    "--header": ("header", _TABLES, "tables"),
+    "--header": ("header", _HEADED, "tables"),
+    "--sheet": ("sheet", ("xlsx",), "spreadsheets"),
     "--quoting": ("quoting", _TABLES, "tables"),
     "--items": ("items", ("pecos",), "PECOS's files"),
-    "--encoding": ("encoding", tuple({*TEXTS} - {"parquet", "dataset", "annif-folder"}), "files of text"),
+    "--encoding": ("encoding", tuple({*TEXTS} - {*_ENCODED, "annif-folder"}), "files of text"),
 }
 
 
@@ -252,7 +258,7 @@ class TextInput(FileInput):
         """The rows a few thousand at a time; without labels also from a file that holds none. Where fields have names,
         all of each row's are appended to ``records``."""
         header = self.options.header
-        if header is None and self.format in _TABLES:  # which must not depend on whether labels are wanted this time
+        if header is None and self.format in _HEADED:  # which must not depend on whether labels are wanted this time
             header = any(isinstance(typed_column(name), str) for name in (*self.text_fields, self.labels_field))
         labels_field = self.labels_field if with_labels else None
         layout = replace(self.options, text_fields=self.text_fields, labels_field=labels_field, header=header)
@@ -281,8 +287,10 @@ class TextInput(FileInput):
             parts.append(f"in {encoding}")
         if self.format in COLUMNS:
             fields = [*self.text_fields, *([self.labels_found or self.labels_field] if with_labels else [])]
-            word = noun(len(fields), "column" if self.format in COLUMNS[1:] else "field")
+            word = noun(len(fields), "field" if self.format in ("jsonl", "marcxml") else "column")
             parts.append(f"{word} {' and '.join([', '.join(fields[:-1]), fields[-1]] if len(fields) > 1 else fields)}")
+            if self.format == "marcxml" and with_labels:
+                parts.append("labels without the punctuation at their end")
         return ", ".join(parts)
 
     def records(self) -> Iterator[tuple[list[str], list[Mapping[str, Any]]]]:
@@ -295,7 +303,7 @@ class TextInput(FileInput):
     def other_fields(self, output: Sequence[str], names: Sequence[str] = ()) -> OtherFields | None:
         """Which fields of its rows an output has, whose own columns are ``output``; None where fields have no names. By
         default those that are neither text nor labels; ``names`` says others, "none" that there are none."""
-        if self.format not in (*COLUMNS, *_FILES):
+        if self.format not in (*COLUMNS, *FILES):
             if names and tuple(names) != ("none",):
                 raise DataError(f"--output-fields is for fields with names, but {self.name} is {self.words}.")
             return None
@@ -368,7 +376,7 @@ def _text_input(path: str, format_: str, flags: Mapping[str, Any], model: object
     separator = flags["label_separator"]
     options = Layout(
         delimiter=delimiter, label_separator=AUTO if separator is None else None if separator == "none" else separator,
-        header=flags["header"], items=flags["items"], quoting=flags["quoting"],
+        header=flags["header"], items=flags["items"], quoting=flags["quoting"], sheet=flags["sheet"],
         subjects=functools.partial(_subjects, flags.get("subjects"), flags.get("language")),
     )  # fmt: skip
     guessed = flags["format_"] is None and format_of_name(path) is None
@@ -385,7 +393,7 @@ def _text_input(path: str, format_: str, flags: Mapping[str, Any], model: object
         say_once(f"{result.name}: its cells are separated by {delimiter!r}, as the first row shows.")
     read = (*result.text_fields, result.labels_field, *LABELS)
     unread = [name for name in fields if name not in read]  # that may be text, too
-    if says_unread and set(result.text_fields) <= set(fields) and not {name.lower() for name in unread} <= _IDS:
+    if says_unread and set(result.text_fields) <= set(fields) and not {name.lower() for name in unread} <= {*IDS}:
         say_once(
             f"{result.name}: the text is read from {' and '.join(result.text_fields)}; not from {', '.join(unread)} "
             "(--text-field A,B joins several).",

@@ -8,8 +8,9 @@ from itertools import tee
 from typing import Any, NamedTuple
 
 from sylvan.data.label_cells import AUTO
-from sylvan.data.streams import PathLike, open_read, open_write
+from sylvan.data.streams import PathLike, open_read, open_write, shown
 from sylvan.data.text_rows import Label, Row, TextData, collect, complete_rows, encoded, in_blocks, text_lines
+from sylvan.errors import DataError
 from sylvan.parallel import progress
 
 Records = list[Mapping[str, Any]]
@@ -29,6 +30,7 @@ class Layout:
     header: bool | None = None
     quoting: bool | None = None
     prefix: str = "__label__"
+    sheet: str | None = None
     items: PathLike | None = None
     subjects: Callable[[], Any] = lambda: None  # a SubjectVocabulary, read when it is needed
     # of files that are written
@@ -55,12 +57,16 @@ class Columns(NamedTuple):
         return cls((row[0] for row in texts), (row[1] for row in labels), (row[2] for row in weights))
 
 
+def _unwritten(path: PathLike, columns: Columns, layout: Layout, others: Iterable[Mapping[str, Any]] | None) -> None:
+    raise DataError(f"{shown(path)}: files of this format are read, not written: write JSON lines or CSV.")
+
+
 @dataclass(frozen=True)
 class Format:
     """A format of texts. To ``records`` the reader appends all fields of each row, where these have names."""
 
     rows: Callable[[PathLike, Layout, Records | None], Iterator[Row]]
-    write: Callable[[PathLike, Columns, Layout, Iterable[Mapping[str, Any]] | None], None]
+    write: Callable[[PathLike, Columns, Layout, Iterable[Mapping[str, Any]] | None], None] = _unwritten
     # the names of a file's fields, or of those of text alone, as far as the file shows them without an error
     fields: Callable[[str, Layout, bool], list[str]] = lambda path, layout, texts: []
     delimiter: str = ""  # of the cells of a table, where nothing else is said

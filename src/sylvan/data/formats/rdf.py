@@ -28,11 +28,16 @@ _XL = "http://www.w3.org/2008/05/skos-xl#"
 _Texts = dict[str, dict[str, list[str]]]  # by URI and language
 
 
+def without_utf16(content: bytes) -> bytes:
+    """XML, or its beginning, which has become UTF-8 on the way, without a declaration that it is UTF-16."""
+    return _UTF_16_DECLARED.sub(rb"\1", content)
+
+
 def read_graph(content: bytes, form: str, name: str) -> Any:
     """The graph of a file."""
     rdflib = need_extra(f"{name}: SKOS needs rdflib, and a TSV doesn't", "rdf", "rdflib", refusal=DataError)
     if form == "xml":
-        content = _UTF_16_DECLARED.sub(rb"\1", content)
+        content = without_utf16(content)
         _refuse_entities(content, name)
     else:
         try:

@@ -246,7 +246,7 @@ def read_table(
     TextData(texts=['Moby Dick, or The Whale Melville'], labels=[['Whaling', 'Sea stories']], weights=None)
     """
     layout = Layout(text_columns, labels_columns, "", True, label_separator, separator, delimiter, header, quoting)
-    return collect(_rows(path, _checked(path, layout)))
+    return collect(_rows(path, checked_layout(path, layout)))
 
 
 def stream_table(
@@ -260,7 +260,7 @@ def stream_table(
     numbers in a table without a header.
     """
     layout = Layout(text_columns, labels_columns, "", True, label_separator, separator, delimiter, header, quoting)
-    return in_blocks(_rows(path, _checked(path, layout), records), rows)
+    return in_blocks(_rows(path, checked_layout(path, layout), records), rows)
 
 
 def write_table(
@@ -328,7 +328,7 @@ def write_table(
             stream.write(encoded(None, cell_line(headings, mark, guards)))
 
 
-def _checked(path: PathLike, layout: Layout) -> Layout:
+def checked_layout(path: PathLike, layout: Layout) -> Layout:
     """How a table is to be read, refused before it is opened where that can't be."""
     texts = _columns(layout.text_fields, "text_columns")
     labels = () if layout.labels_field is None else _columns(layout.labels_field, "labels_columns")
@@ -360,24 +360,31 @@ def _delimiter(path: PathLike, delimiter: str | None) -> str:
 
 def _rows(path: PathLike, layout: Layout, records: Records | None = None) -> Iterator[Row]:
     with open_read(path) as stream:
-        rows = read_cells(stream, layout.delimiter or ",", layout.quoting)
-        place, cells = next(complete_rows(rows, stream.name))
-        width, names = len(cells), cells if layout.header else None
-        if names is not None and any(isinstance(column, str) for column in (*layout.text_fields, *layout.labels_field)):
-            refuse_repeated(place, names, "rename one, or give columns by their numbers")
-        texts = [_position(place, column, names, width, _TEXTS) for column in layout.text_fields]
-        labels = [_position(place, column, names, width, _LABELS) for column in layout.labels_field]
-        columns = names or [str(number) for number in range(1, width + 1)]
-        label_cells = LabelCells(stream.name, layout.label_separator, ";")
-        rows = complete_rows(rows if layout.header else chain([(place, cells)], rows), stream.name)
-        for place, cells in label_cells.watched(rows):
-            if len(cells) != width:
-                raise DataError(f"{place}: the row has {len(cells)} cells, but the first has {width}.")
-            if records is not None:
-                records.append(dict(zip(columns, cells, strict=True)))
-            text = layout.separator.join(filter(None, (cells[i] for i in texts)))
-            names_of_row = dict.fromkeys(name for i in labels for name in label_cells.split(place, cells[i]))
-            yield text, list(names_of_row), None
+        cells = read_cells(stream, layout.delimiter or ",", layout.quoting)
+        yield from rows_of_cells(stream.name, cells, layout, records)
+
+
+def rows_of_cells(
+    name: str, rows: Iterator[tuple[str, list[str]]], layout: Layout, records: Records | None
+) -> Iterator[Row]:
+    """What a table's cells hold, given with the place of each row, under a layout that :func:`checked_layout` made."""
+    place, cells = next(complete_rows(rows, name))
+    width, names = len(cells), cells if layout.header else None
+    if names is not None and any(isinstance(column, str) for column in (*layout.text_fields, *layout.labels_field)):
+        refuse_repeated(place, names, "rename one, or give columns by their numbers")
+    texts = [_position(place, column, names, width, _TEXTS) for column in layout.text_fields]
+    labels = [_position(place, column, names, width, _LABELS) for column in layout.labels_field]
+    columns = names or [str(number) for number in range(1, width + 1)]
+    label_cells = LabelCells(name, layout.label_separator, ";")
+    rows = complete_rows(rows if layout.header else chain([(place, cells)], rows), name)
+    for place, cells in label_cells.watched(rows):
+        if len(cells) != width:
+            raise DataError(f"{place}: the row has {len(cells)} cells, but the first has {width}.")
+        if records is not None:
+            records.append(dict(zip(columns, cells, strict=True)))
+        text = layout.separator.join(filter(None, (cells[i] for i in texts)))
+        names_of_row = dict.fromkeys(name for i in labels for name in label_cells.split(place, cells[i]))
+        yield text, list(names_of_row), None
 
 
 def _position(place: str, column: Column, names: list[str] | None, width: int, option: str) -> int:
@@ -426,15 +433,20 @@ def typed_column(name: str) -> Column:
     return int(name) if name.isdecimal() else name
 
 
+def typed_layout(layout: Layout) -> Layout:
+    """The layout with its columns by their numbers where these were typed."""
+    labels = None if layout.labels_field is None else typed_column(layout.labels_field)
+    return replace(layout, text_fields=[typed_column(name) for name in layout.text_fields], labels_field=labels)
+
+
 def _format(delimiter: str, labels_column: str = "labels", separator: str = ";") -> Format:
     def rows(path: PathLike, layout: Layout, records: Records | None) -> Iterator[Row]:
         usual = separator != ";" and layout.label_separator == AUTO
         typed = replace(
-            layout, text_fields=[typed_column(name) for name in layout.text_fields],
-            labels_field=None if layout.labels_field is None else typed_column(layout.labels_field),
-            label_separator=separator if usual else layout.label_separator, delimiter=layout.delimiter or delimiter,
+            typed_layout(layout), label_separator=separator if usual else layout.label_separator,
+            delimiter=layout.delimiter or delimiter,
         )  # fmt: skip
-        return _rows(path, _checked(path, typed), records)
+        return _rows(path, checked_layout(path, typed), records)
 
     def write(path: PathLike, columns: Columns, layout: Layout, others: Iterable[Mapping[str, Any]] | None) -> None:
         write_table(
