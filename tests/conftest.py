@@ -13,6 +13,7 @@ it takes its name, and waiting for a disk takes longer than most tests. TMPDIR c
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 from collections.abc import Generator, Iterator
@@ -64,6 +65,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if slow_tests.name_of(item.nodeid) in slow:
             item.add_marker("slow")
+
+
+def pytest_collection_finish() -> None:
+    """What collecting has made stays until the end: the garbage collector needn't look at it a hundred times."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
