@@ -2,13 +2,16 @@
 """Take the pictures of the page for the documentation: tools/page_screenshots.py FIRST SECOND [FOLDER].
 
 FIRST and SECOND are folders of text models with a tree of labels; FIRST is trained on texts such as the Project
-Gutenberg catalogue's, which the text of the pictures fits. FOLDER (docs/figures) gets serve-tag.png, serve-tree.png and
-serve-compare.png. Needs the extra "serve", Playwright for Python, Pillow and Chromium.
+Gutenberg catalogue's, which the text of the pictures fits, and `sylvan thresholds --save` has noted a threshold in it.
+FOLDER (docs/figures) gets serve-record.png, serve-tree.png and serve-compare.png. Needs the extra "serve", Playwright
+for Python, Pillow and Chromium.
 """
 
 from __future__ import annotations
 
 import io
+import json
+import os
 import re
 import shutil
 import subprocess
@@ -20,6 +23,8 @@ from typing import Any
 from PIL import Image
 from playwright.sync_api import Page, sync_playwright
 
+import sylvan
+
 TEXT = (
     "Moby-Dick; or, The Whale. A whaling voyage in the South Seas: Captain Ahab of the ship Pequod hunts the white "
     "whale that took his leg, while his sailors learn the trade of whalers with harpoons, boats and oil."
@@ -30,19 +35,15 @@ MOST = 150_000  # bytes of a picture
 
 def main(first: str, second: str, folder: str = "docs/figures") -> None:
     """Serve the models, and take a picture of each view."""
-    with tempfile.TemporaryFile() as said:
-        command = [
-            sys.executable,
-            "-m",
-            "sylvan",
-            "serve",
-            f"books={first}",
-            f"sample={second}",
-            "--port",
-            "0",
-            "--no-log",
-        ]
-        server = subprocess.Popen(command, stdout=said, stderr=subprocess.STDOUT)
+    with tempfile.TemporaryDirectory() as place, tempfile.TemporaryFile() as said:
+        write_vocabulary(first, Path(place) / "subjects.jsonl")
+        write_records(Path(place) / "new-books.jsonl")
+        books, sample = (f"folder = '{os.path.abspath(model)}'" for model in (first, second))
+        (Path(place) / "serve.toml").write_text(
+            f"[models.books]\n{books}\nvocabulary = 'subjects.jsonl'\n[models.sample]\n{sample}\n"
+        )
+        command = [sys.executable, "-m", "sylvan", "serve", "--config", f"{place}/serve.toml", "--port", "0"]
+        server = subprocess.Popen([*command, "--no-log"], stdout=said, stderr=subprocess.STDOUT)
         try:
             url = address(server, said)
             with sync_playwright() as playwright:
@@ -50,13 +51,33 @@ def main(first: str, second: str, folder: str = "docs/figures") -> None:
                 browser = playwright.chromium.launch(executable_path=path, args=ARGUMENTS)
                 page = browser.new_page(viewport={"width": 1280, "height": 800}, reduced_motion="reduce")
                 page.goto(url)
-                for view, show in (("tag", tag), ("tree", tree), ("compare", compare)):
+                page.set_input_files("#file", f"{place}/new-books.jsonl")
+                for view, show in (("record", record), ("tree", tree), ("compare", compare)):
                     show(page)
                     save(page, Path(folder) / f"serve-{view}.png")
                 browser.close()
         finally:
             server.terminate()
             server.wait()
+
+
+def write_vocabulary(model: str, path: Path) -> None:
+    """Codes for the model's subjects, such as catalogues have; what stands before two dashes is broader."""
+    names = list(sylvan.load(model, expected=sylvan.TextModel).vocabulary_)
+    heads = [name.rpartition(" -- ")[0] for name in names]
+    codes = {name: f"sh{number:06}" for number, name in enumerate(sorted({*names, *filter(None, heads)}))}
+    lines = []
+    for name, code in codes.items():
+        broader = codes.get(name.rpartition(" -- ")[0])
+        lines.append({"uri": code, "label": name} | ({} if broader is None else {"broader": broader}))
+    path.write_text("\n".join(map(json.dumps, lines)), "utf-8")
+
+
+def write_records(path: Path) -> None:
+    """A queue: the text of the pictures, and others."""
+    texts = [TEXT, "Gardening for children", "Astronomy for beginners"] * 4
+    lines = [{"id": 9780142437247 + number, "text": text} for number, text in enumerate(texts)]
+    path.write_text("\n".join(map(json.dumps, lines)), "utf-8")
 
 
 def address(server: subprocess.Popen[bytes], said: Any) -> str:
@@ -70,13 +91,15 @@ def address(server: subprocess.Popen[bytes], said: Any) -> str:
     raise SystemExit(said.read().decode())
 
 
-def tag(page: Page) -> None:
-    """Labels of the text, one of them explained, one removed."""
-    page.fill("#text", TEXT)
-    page.locator("#labels > li").nth(4).locator("button.remove").click()
+def record(page: Page) -> None:
+    """Suggestions for the first record, some accepted, one removed, one explained."""
+    page.locator("#labels > li").nth(4).wait_for()
+    page.locator("#labels button.remove").nth(4).click()
     page.locator("#chips .chip").wait_for()
+    page.locator("#labels .tick").first.check()
+    page.locator("#labels .tick").nth(2).check()
     page.locator("#labels button.label").first.click()
-    page.locator("#explain .path").first.wait_for()
+    page.locator("#explain .words").first.wait_for()
     page.mouse.move(0, 0)
 
 

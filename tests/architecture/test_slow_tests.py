@@ -29,6 +29,7 @@ WHOLLY_SLOW: dict[str, str] = {
     "ranking/test_tail.py": "a training with rare labels",
     "sampling/test_draws.py": "as many draws as a comparison needs",
     "serve/test_page_access.py": "a browser",
+    "serve/test_page_queue.py": "a browser",
     "serve/test_page_states.py": "a browser",
     "serve/test_page_tag.py": "a browser",
     "serve/test_page_tree.py": "a browser",

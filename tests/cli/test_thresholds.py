@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,9 @@ import numpy as np
 import pytest
 
 import sylvan
-from sylvan import data, metrics
+from sylvan import data, metrics, store
 from sylvan.cli.groups import branches, by_frequency
+from sylvan.hub.card import read_card
 
 
 def numbers(call: Any, *words: str) -> dict[str, Any]:
@@ -56,6 +58,20 @@ def test_what_is_printed(call: Any, files: Any) -> None:
     assert lines[0].startswith("Measured over 60 rows") and lines[1].split()[:2] == ["precision", "recall"]
     assert any(line.startswith("For a precision of 90%, threshold 0.") for line in lines)
     assert any(line.startswith("As the mean over subjects (macro") for line in lines)
+
+
+def test_the_best_threshold_is_noted_in_the_model(call: Any, files: Any, tmp_path: Path) -> None:
+    folder = str(shutil.copytree(files.text_model, tmp_path / "model"))
+    best = numbers(call, folder, files("test.jsonl"))["best_f1"]["threshold"]
+    assert read_card(folder).threshold is None  # only when asked to
+    outcome = call("thresholds", folder, files("test.jsonl"), "--save")
+    assert outcome.code == 0 and f"Noted threshold {best:g} in {folder}." in outcome.err
+    assert read_card(folder).threshold == {"f1": best, "on": "test.jsonl", "rows": 60}
+    assert f"Threshold of the highest F1: {best:g}, on test.jsonl (60 rows)" in call("inspect", folder).out
+    for wrong in ({"f1": 2, "on": "a", "rows": 1}, {"f1": 0.5}, [], {"f1": "0.5", "on": "a", "rows": 1}):
+        store.annotate(folder, {"threshold": wrong})
+        outcome = call("inspect", folder)
+        assert outcome.code == 2 and "'threshold' isn't what thresholds writes" in outcome.err
 
 
 def test_a_precision_that_no_threshold_has(call: Any, files: Any, tmp_path: Path) -> None:

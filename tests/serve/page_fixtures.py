@@ -7,6 +7,7 @@ Playwright runs.
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Iterator
 from typing import Any
@@ -39,8 +40,11 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 
     names = sorted({label for row in labels for label in row})
     uris = {name: f"http://example.org/subject/{i}" for i, name in enumerate(names)}
-    subjects = [f"<{uri}>\t{MARKUP if name == 'Fiction' else name}\n" for name, uri in uris.items()]
-    (folder / "subjects.tsv").write_text("".join(subjects), encoding="utf-8")
+    broadest = "http://example.org/subject/all"
+    subjects = [{"uri": uri, "label": MARKUP if name == "Fiction" else name, "broader": broadest}
+                for name, uri in uris.items()]  # fmt: skip
+    lines = map(json.dumps, [{"uri": broadest, "label": "All subjects"}, *subjects])
+    (folder / "subjects.jsonl").write_text("\n".join(lines), encoding="utf-8")
     addresses = [[uris[label] for label in row] for row in labels]
     TextModel(model=XRLinear(seed=0)).fit(texts, addresses).save(folder / "subjects")
     data.write_jsonl(folder / "train.jsonl", texts, labels)
@@ -54,7 +58,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
         folder = "plain"
         [models.subjects]
         folder = "subjects"
-        vocabulary = "subjects.tsv"
+        vocabulary = "subjects.jsonl"
         [models.rows]
         folder = "rows"
         [limits]

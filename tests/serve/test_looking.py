@@ -266,6 +266,78 @@ def test_labels_by_their_beginning(asking: Asking, model: Any) -> None:
     assert asking("GET", "/v1/models/vectors/labels").status == 422
 
 
+@pytest.fixture(scope="module")
+def vocabulary(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asking]:
+    """A model of URIs, and one of names, beside one vocabulary with synonyms and relations."""
+    folder = tmp_path_factory.mktemp("vocabulary")
+    (folder / "subjects.csv").write_text(
+        "uri,label_en,label_fi,alternative_en,hidden_en,broader\n"
+        "u:1,climate changes,ilmastonmuutos,climatic change,hot,u:2\n"
+        "u:2,changes,muutos,,,\nu:3,ice ages,,glacial periods|ice times,,u:1\nu:4,weather,sää,,,\n"
+    )
+    rows = [["u:1"], ["u:3"], ["u:1", "u:4"]] * 4
+    texts = ["a warm climate", "an icy time", "rain and storms"] * 4
+    names = {"u:1": "climate changes", "u:3": "ice ages", "u:4": "weather"}
+    TextModel().fit(texts, rows).save(folder / "uris")
+    TextModel().fit(texts, [[names[label] for label in row] for row in rows]).save(folder / "names")
+    models = [
+        ServedFolder(name, str(folder / name), vocabulary=str(folder / "subjects.csv"), language="en")
+        for name in ("uris", "names")
+    ]
+    with running(serve.app(models)) as one:
+        yield one
+
+
+def test_labels_are_found_by_synonyms_which_are_named(vocabulary: Asking) -> None:
+    def found(prefix: str) -> list[tuple[str, str | None]]:
+        labels = vocabulary("GET", f"/v1/models/uris/labels?prefix={prefix}").json()["labels"]
+        return [(label["label"], label.get("synonym")) for label in labels]
+
+    assert found("climate%20change") == [("u:1", None)]
+    assert found("climat") == [("u:1", None)]  # once, though its synonym begins so too
+    assert found("climatic") == [("u:1", "climatic change")]
+    assert found("period") == [("u:3", "glacial periods")]
+    assert found("ic") == [("u:3", None)]
+    assert found("ilmas") == found("hot") == []  # other languages, and names that aren't shown
+
+
+def test_broader_and_narrower_are_those_of_the_vocabulary(vocabulary: Asking) -> None:
+    card = vocabulary("GET", "/v1/models/uris").json()
+    assert card["relations"] is True and card["labels_field"] == "labels" and card["threshold"] is None
+    related = vocabulary("GET", "/v1/models/uris/relations?label=u:1").json()
+    assert related == {
+        "broader": [{"label": "u:2", "name": "changes", "known": False}],
+        "narrower": [{"label": "u:3", "name": "ice ages", "known": True}], "more": 0,
+    }  # fmt: skip
+    by_name = vocabulary("GET", "/v1/models/names/relations?label=climate%20changes").json()
+    assert by_name["narrower"] == [{"label": "ice ages", "name": "ice ages", "known": True}]
+    assert by_name["broader"] == related["broader"]
+    none = {"broader": [], "narrower": [], "more": 0}
+    assert vocabulary("GET", "/v1/models/uris/relations?label=elsewhere").json() == none
+    assert vocabulary("GET", "/v1/models/uris/relations").status == 422
+
+
+def test_many_narrower_subjects_are_counted(tmp_path: Path) -> None:
+    narrower = [f"u:{number}" for number in range(103)]
+    lines = ["uri,label,broader", "u:all,All,", *(f"{uri},subject {uri},u:all" for uri in narrower)]
+    (tmp_path / "subjects.csv").write_text("\n".join(lines))
+    TextModel().fit(["warm rain", "cold snow"] * 4, [["u:all"], ["u:1"]] * 4).save(tmp_path / "m")
+    related = open_version(
+        ServedFolder("m", str(tmp_path / "m"), vocabulary=str(tmp_path / "subjects.csv"))
+    ).relations("u:all")  # fmt: skip
+    assert len(related.narrower) == 100 and related.more == 3
+
+
+def test_labels_that_are_names_have_uris_beside_them(vocabulary: Asking, asking: Asking) -> None:
+    (by_name,) = vocabulary("POST", "/v1/models/names/rank", {"text": "a warm climate", "k": 3}).json()["results"]
+    codes = {"climate changes": "u:1", "ice ages": "u:3", "weather": "u:4"}
+    assert by_name["uris"] == [codes[label] for label in by_name["labels"]]
+    (by_uri,) = vocabulary("POST", "/v1/models/uris/rank", {"text": "a warm climate", "k": 3}).json()["results"]
+    assert "uris" not in by_uri and by_uri["names"][0] in codes
+    (plain,) = asking("POST", f"{BOOKS}/rank", {"text": "a warm climate", "k": 3}).json()["results"]
+    assert "uris" not in plain and "names" not in plain
+
+
 def test_cards(asking: Asking, model: Any) -> None:
     lines = asking("GET", "/v1/models").json()["models"]
     assert [(line["name"], line["takes"], line["ready"]) for line in lines] == [
@@ -308,6 +380,7 @@ def counted(asking: Asking) -> dict[str, float]:
 def test_the_page_and_its_files(asking: Asking) -> None:
     answer = asking("GET", "/")
     assert answer.status == 200 and answer.headers["content-type"].startswith("text/html")
+    assert asking("GET", "/page/de.json").headers["content-type"] == "application/json"
     for name in re.findall(r'(?:src|href)="(page/[^"]+)"', answer.body.decode()):
         assert asking("GET", f"/{name}").status == 200, name
         assert asking("GET", f"/{name}/").status == 404, name

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from pathlib import Path
@@ -33,11 +34,13 @@ def axe_source() -> str:
 
 def show_all(page: Any, view: str) -> None:
     """A view with everything in it that it can show."""
-    if view == "tag":
+    if view == "record":
         rows = tag(page)
         rows.nth(1).locator("button.remove").click()
         page.locator("#labels button.label").first.click()
+        page.locator("#explain summary").click()
         page.locator("#explain ol.path").first.get_by_role("button").first.click()
+        page.locator("#labels .tick").nth(2).check()
         expect(page.locator("#chips .chip")).to_have_count(2)
         page.fill("#search", "ship")
         expect(page.locator("#search-list li").first).to_be_visible()
@@ -63,9 +66,9 @@ def test_axe_finds_nothing(open_page: Any, service: Service, scheme: str) -> Non
     axe = axe_source()
     page = open_page(service.url, color_scheme=scheme, reduced_motion="reduce")
     page.evaluate(axe)
-    for view in ("empty", "tag", "tree", "compare", "rows"):
+    for view in ("empty", "record", "tree", "compare", "rows"):
         if view != "empty":
-            page.click("nav a[data-view=tag]")
+            page.click("nav a[data-view=record]")
             show_all(page, view)
         found = page.evaluate("axe.run().then(({violations}) => violations)")
         faults = [(rule["id"], node["html"][:150], node["failureSummary"]) for rule in found for node in rule["nodes"]]
@@ -74,8 +77,8 @@ def test_axe_finds_nothing(open_page: Any, service: Service, scheme: str) -> Non
 
 def test_no_view_is_wider_than_a_narrow_screen(page: Any) -> None:
     page.set_viewport_size({"width": 360, "height": 740})
-    for view in ("tag", "tree", "compare", "rows"):
-        page.click("nav a[data-view=tag]")
+    for view in ("record", "tree", "compare", "rows"):
+        page.click("nav a[data-view=record]")
         show_all(page, view)
         assert page.evaluate("document.documentElement.scrollWidth") == 360, view
         outside = page.evaluate(
@@ -109,10 +112,11 @@ def test_a_keyboard_reaches_everything_and_shows_where_it_is(page: Any) -> None:
     expect(page.locator("#skip")).to_be_in_viewport()
     page.keyboard.press("Enter")
     expect(page.locator("#main")).to_be_focused()
-    expect(page.locator("#tag")).to_be_visible()  # the address still names the view
+    expect(page.locator("#record")).to_be_visible()  # the address still names the view
     tag(page)
     page.locator("#labels button.label").first.click()
     expect(page.locator("#explain .word").first).to_be_visible()
+    page.click("#explain summary")
     page.focus("#skip")
     reached = []
     for _ in range(150):
@@ -126,14 +130,22 @@ def test_a_keyboard_reaches_everything_and_shows_where_it_is(page: Any) -> None:
         reached.append(where)
     assert [name for name, visible in reached if not visible] == []
     wanted = {
-        "Tag", "Tree", "Compare", "model", "theme", "text", "open-file", "clear-text", "copy-csv", "copy-json", "sure",
-        "labels-more", "search", "×", "Only this branch", "Remove this label", "Show it in the tree",
+        "Record", "Tree", "Compare", "model", "theme", "text", "open-file", "open-folder", "clear-text", "save",
+        "copy-codes", "copy-csv", "copy-json", "sure", "labels-more", "search", "×", "Details", "Only this branch",
+        "Accept this subject", "Remove this suggestion", "Show it in the tree",
     }  # fmt: skip
     assert wanted - {name for name, _ in reached} == set()
 
-    page.locator("#labels button.label").first.focus()
+    assert page.locator("#labels > li").first.locator("input, button").count() == 3
+    ticks = [name for name, _ in reached if page.locator(f"#labels .tick[aria-label={json.dumps(name)}]").count()]
+    assert len(ticks) == 10  # one stop a suggestion
+    page.locator("#labels .tick").first.focus()
+    page.keyboard.press("ArrowRight")
+    expect(page.locator("#labels button.label").first).to_be_focused()
     page.keyboard.press("ArrowDown")
-    expect(page.locator("#labels button.label").nth(1)).to_be_focused()
+    expect(page.locator("#labels .tick").nth(1)).to_be_focused()
+    page.keyboard.press("Space")
+    expect(page.locator("#labels .tick").nth(1)).to_be_checked()
 
 
 def test_nothing_moves_for_those_who_want_it_still(open_page: Any, service: Service) -> None:

@@ -32,7 +32,7 @@ def shown(page: Any) -> list[str]:
 
 
 def test_labels_appear_while_typing_with_their_percentages_as_bars(page: Any, service: Service) -> None:
-    expect(page.locator("#labels-empty")).to_have_text("Labels appear here while you type.")
+    expect(page.locator("#labels-empty")).to_have_text("Suggestions appear here while you type.")
     page.locator("#text").press_sequentially(WHALES, delay=1)
     answer = ranked(service, probabilities=True)
     expect(page.locator("#labels .label")).to_have_text(answer["labels"])
@@ -47,7 +47,7 @@ def test_labels_appear_while_typing_with_their_percentages_as_bars(page: Any, se
     )
     assert width == pytest.approx(share, abs=0.02)
     # Read out once typing has ended, and not before.
-    expect(page.locator("#summary")).to_contain_text(f"10 labels. First: {answer['labels'][0]}")
+    expect(page.locator("#summary")).to_contain_text(f"10 suggestions. First: {answer['labels'][0]}")
     page.click("#labels-more")
     expect(page.locator("#labels > li")).to_have_count(20)
     page.click("#clear-text")
@@ -120,12 +120,12 @@ def test_a_removed_label_stays_away_until_it_is_taken_back(page: Any, service: S
         rows.first.get_by_role("button", name=f"Remove {first}", exact=True).click()
     assert body(asked.value)["denied"] == [first]
     expect(page.locator("#labels .label")).to_have_text(ranked(service, denied=[first])["labels"])
-    expect(rows.first.locator("button.label")).to_be_focused()
+    expect(rows.first.locator(".tick")).to_be_focused()
     page.click("#undo-button")
     expect(page.locator("#labels .label").first).to_have_text(first)
     expect(page.locator("#undo")).to_be_hidden()
 
-    rows.nth(1).locator("button.label").focus()
+    rows.nth(1).locator(".tick").focus()
     page.keyboard.press("Delete")
     expect(page.locator("#labels .label").nth(1)).to_have_text(third)
     chip = page.locator("#chips .chip")
@@ -137,6 +137,7 @@ def test_a_removed_label_stays_away_until_it_is_taken_back(page: Any, service: S
 
 def test_only_a_branch_of_the_path(page: Any, service: Service) -> None:
     tag(page).first.locator("button.label").click()
+    page.click("#explain summary")
     with page.expect_request(is_rank) as asked:
         page.locator("#explain ol.path").first.get_by_role("button", name="Only this branch").first.click()
     branch = body(asked.value)["branch"]
@@ -159,59 +160,78 @@ def test_how_sure_filters_what_is_shown_and_copied(open_page: Any, service: Serv
     expect(page.locator("#labels .label")).to_have_text(sure)
     expect(page.locator("#sure-value")).to_have_text(f"{floor}%")
     page.click("#copy-json")
-    expect(page.locator("#copy-json")).to_have_text("Copied")
+    expect(page.locator("#copy-note")).to_have_text(f"Copied {len(sure)} suggestion{'s' if len(sure) > 1 else ''}.")
     copied = json.loads(page.evaluate("navigator.clipboard.readText()"))
     assert [entry["label"] for entry in copied["labels"]] == sure
     assert copied["labels"][0]["probability"] == pytest.approx(answer["probabilities"][0], rel=1e-5)
     assert copied["version"] == service.ask("v1/models/books")["version"]
     page.locator("#sure").fill("100")
-    expect(page.locator("#labels-empty")).to_contain_text("No label is this sure")
+    expect(page.locator("#labels-empty")).to_contain_text("No suggestion is this sure")
     expect(page.locator("#copy-csv")).to_be_disabled()
 
 
-def test_a_label_found_by_name_is_added_or_asked_about(open_page: Any, service: Service) -> None:
+def test_a_subject_found_by_name_is_added_or_asked_about(open_page: Any, service: Service) -> None:
     page = open_page(service.url, permissions=["clipboard-read", "clipboard-write"])
     tag(page)
-    box = page.get_by_role("combobox", name="Another label")
+    box = page.get_by_role("combobox", name="Another subject")
     box.fill("ships")
     options = page.locator("#search-list [role=option]")
     found = service.ask("v1/models/books/labels?prefix=ships&limit=12")["labels"]
-    expect(options.locator("span:first-child")).to_have_text([entry["label"] for entry in found])
+    expect(options.locator(".option-name")).to_have_text([entry["label"] for entry in found])
     assert len(found) > 1
-    box.press("ArrowDown")
     expect(options.first).to_have_attribute("aria-selected", "true")
-    box.press("Enter")
-    name = found[0]["label"]
-    expect(box).to_have_value(name)
-    expect(page.locator("#search-list")).to_be_hidden()
-
+    box.press("ArrowDown")
+    expect(options.nth(1)).to_have_attribute("aria-selected", "true")
+    name = found[1]["label"]
     page.click("#search-why")
+    expect(page.locator("#search-list")).to_be_hidden()
     expect(page.locator("#explain-title")).to_have_text(name)
-    expect(page.locator("#explain .verdict")).to_contain_text(re.compile(r"Not among the answers|of [\d,]+ labels"))
+    expect(page.locator("#explain .verdict")).to_contain_text(re.compile(r"Not suggested|of [\d,]+ subjects"))
     box.focus()
     box.press("Enter")
     added = page.locator("#added > li")
     expect(added.locator(".label")).to_have_text(name)
+    expect(added.locator(".tick")).to_be_checked()
     expect(added.locator(".value")).to_contain_text("%")  # asked for by name, as it isn't among the best
     expect(page.locator("#search-note")).to_have_text(f"Added {name}.")
     page.click("#copy-csv")
-    expect(page.locator("#copy-csv")).to_have_text("Copied")
+    expect(page.locator("#copy-note")).to_have_text("Copied 1 subject.")
     lines = page.evaluate("navigator.clipboard.readText()").splitlines()
-    assert lines[0] == "label,probability,chosen_by" and len(lines) == 12
-    assert lines[1].startswith(name) and lines[1].endswith(",person") and lines[2].endswith(",model")
-    page.get_by_role("button", name=f"Don't add {name}").click()
+    assert lines[0] == "name,probability,chosen_by" and len(lines) == 2
+    assert lines[1].startswith(name) and lines[1].endswith(",person")
+    page.get_by_role("button", name=f"Remove {name}", exact=True).click()
     expect(page.locator("#added")).to_be_hidden()
+    expect(page.locator("#chips")).to_be_hidden()  # the model didn't suggest it
     box.fill("zzzz")
-    expect(page.locator("#search-note")).to_contain_text("No label")
+    expect(page.locator("#search-note")).to_contain_text("No subject")
+    box.press("Enter")
+    expect(page.locator("#added")).to_be_hidden()
+
+
+def test_enter_takes_the_highlighted_subject_of_what_was_typed(page: Any, service: Service) -> None:
+    """The first that fits, and nothing that was found for other words."""
+    tag(page)
+    box = page.get_by_role("combobox", name="Another subject")
+    box.fill("ships")
+    expect(page.locator("#search-list li").first).to_be_visible()
+    page.route("**/labels?*", lambda route: None)  # no answer for what follows
+    box.fill("garden")
+    box.press("Enter")
+    expect(page.locator("#added")).to_be_hidden()
+    expect(page.locator("#search-add")).to_be_disabled()
+    page.unroute("**/labels?*")
+    box.fill("ship")
+    first = service.ask("v1/models/books/labels?prefix=ship&limit=1")["labels"][0]["label"]
+    expect(page.locator("#search-list li[aria-selected=true]")).to_contain_text(first)
+    box.press("Enter")
+    expect(page.locator("#added .label, #labels .is-accepted .label")).to_have_text(first)
 
 
 def add_label(page: Any, words: str) -> str:
-    """Adds the first label that some letters complete to, and returns its name."""
+    """Adds the first subject that some letters complete to, and returns its name."""
     page.fill("#search", words)
-    expect(page.locator("#search-list [role=option]").first).to_be_visible()
-    page.keyboard.press("ArrowDown")
+    expect(page.locator("#search-list [aria-selected=true]")).to_be_visible()
     page.keyboard.press("Enter")
-    page.click("#search-add")
     expect(page.locator("#added > li")).to_have_count(1)
     return str(page.locator("#added .label").inner_text())
 
@@ -235,7 +255,7 @@ def test_added_and_removed_labels_belong_to_their_text(page: Any, how: str) -> N
     elif how == "compare":
         page.click("nav a[data-view=compare]")
         page.fill("#compare-text", "Gardening for children")
-        page.click("nav a[data-view=tag]")
+        page.click("nav a[data-view=record]")
     elif how == "edited":
         page.fill("#text", WHALES.replace("South", "Northern"))
     else:
@@ -249,28 +269,37 @@ def test_added_and_removed_labels_belong_to_their_text(page: Any, how: str) -> N
             expect(page.locator("#labels > li")).to_have_count(10)
 
 
-def test_what_is_copied_is_what_is_shown(open_page: Any, service: Service) -> None:
+def test_subjects_are_copied_and_without_any_what_is_suggested(open_page: Any, service: Service) -> None:
     page = open_page(service.url, permissions=["clipboard-read", "clipboard-write"])
-    tag(page)
-    page.locator("#sure").fill("2")
+    choose(page, "subjects")
+    tag(page, "Sea stories")
+    answer = ranked(service, "subjects", "Sea stories")
+    clipboard = "navigator.clipboard.readText()"
+    expect(page.locator("#copy-what")).to_have_text("Copy 10 suggestions:")
+    page.click("#copy-codes")
+    expect(page.locator("#copy-note")).to_have_text("Copied 10 suggestions.")
+    assert page.evaluate(clipboard).splitlines() == answer["labels"]
+    page.locator("#labels .copy").nth(1).click()
+    expect(page.locator("#copy-note")).to_have_text(f"Copied {answer['labels'][1]}.")
+    assert page.evaluate(clipboard) == answer["labels"][1]
+
+    page.locator("#labels .tick").nth(2).check()
     page.route("**/rank", lambda route: None)  # the answers to what follows don't come
-    gone = shown(page)[0]
     page.locator("#labels button.remove").first.click()
     name = add_label(page, "ships")
-    listed = page.locator("#added .label, #labels .label").all_inner_texts()
-    assert gone not in listed and listed[0] == name
+    expect(page.locator("#copy-what")).to_have_text("Copy 2 subjects:")
     page.click("#copy-json")
-    expect(page.locator("#copy-json")).to_have_text("Copied")
-    labels = json.loads(page.evaluate("navigator.clipboard.readText()"))["labels"]
-    assert [entry["label"] for entry in labels] == listed
-    assert [entry["chosen_by"] for entry in labels] == ["person", *["model"] * (len(listed) - 1)]
+    expect(page.locator("#copy-note")).to_have_text("Copied 2 subjects.")
+    labels = json.loads(page.evaluate(clipboard))["labels"]
+    assert [entry["name"] for entry in labels] == [name, answer["names"][2]]
+    assert [entry["chosen_by"] for entry in labels] == ["person", "model"]
 
 
 @pytest.mark.parametrize(
     ("unknown", "words"),
     [
-        (True, "The model knows no word of this text, so it has no labels for it."),
-        (False, "The model has no label for this text."),
+        (True, "The model knows no word of this record, so it suggests nothing."),
+        (False, "The model suggests nothing for this record."),
     ],
 )
 def test_a_text_without_labels(page: Any, unknown: bool, words: str) -> None:
@@ -293,7 +322,7 @@ def test_copying_without_a_clipboard_leaves_a_text_to_copy(open_page: Any, servi
     page.click("#copy-csv")
     text = page.locator("#copy-text")
     expect(text).to_be_visible()
-    assert text.input_value().startswith("label,probability,chosen_by")
+    assert text.input_value().startswith("name,probability,chosen_by")
     assert text.evaluate("area => area.selectionEnd - area.selectionStart === area.value.length")
     page.click("#copy-close")
     expect(text).to_be_hidden()
@@ -305,7 +334,7 @@ def test_a_text_file_is_opened_or_dropped(page: Any, tmp_path: Path) -> None:
     expect(page.locator("#text")).to_have_value("Wörter über Wale")
     expect(page.locator("#labels > li").first).to_be_visible()
     page.set_input_files("#file", {"name": "book.pdf", "mimeType": "application/pdf", "buffer": b"%PDF"})
-    expect(page.locator("#file-problem")).to_contain_text("book.pdf is not a text file")
+    expect(page.locator("#file-problem")).to_contain_text("book.pdf is neither JSON lines (.jsonl) nor a text file")
 
     drop = """words => {
         const data = new DataTransfer();
@@ -324,15 +353,13 @@ def test_labels_that_are_addresses_are_links_and_names_stay_text(page: Any, serv
     tag(page, "Fiction")
     answer = ranked(service, "subjects", "Fiction")
     expect(page.locator("#labels button.label")).to_have_text(answer["names"])
-    link = page.locator("#labels a.address").first
+    link = page.locator("#labels a.code").first
     expect(link).to_have_attribute("href", answer["labels"][0])
     expect(link).to_have_attribute("rel", "noopener noreferrer")
     page.fill("#search", "onerror")
     expect(page.locator("#search-list span").first).to_have_text(MARKUP)
-    page.keyboard.press("ArrowDown")
     page.keyboard.press("Enter")
-    page.click("#search-add")
-    expect(page.locator("#added button.label")).to_have_text(MARKUP)
+    expect(page.locator("#added .label, #labels .is-accepted .label")).to_have_text(MARKUP)
     assert page.locator("main img").count() == 0
 
 
@@ -343,7 +370,7 @@ def test_scores_without_calibration_say_so(page: Any, service: Service) -> None:
     assert "probabilities" not in body(asked.value)
     expect(page.locator("#not-calibrated")).to_be_visible()
     page.locator("#labels button.label").first.click()
-    expect(page.locator("#explain ol.path li").first).to_be_visible()  # one tree, and no examples were given
+    expect(page.locator("#explain ol.path li").first).to_be_attached()  # one tree, and no examples were given
     assert page.locator("#explain h3").all_text_contents()[2:] == ["Path in the tree"]
     assert page.locator("#labels .value").first.inner_text() == f"{ranked(service, 'plain')['scores'][0]:.3f}"
 

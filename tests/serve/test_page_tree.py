@@ -99,7 +99,7 @@ def test_the_search_of_the_text_is_lit(page: Any, service: Service) -> None:
     page.locator("#tree-paths button").nth(1).click()
     for node in beam["paths"][second]:
         expect(lit(item(page, node))).to_have_class("on-path")
-    page.click("nav a[data-view=tag]")
+    page.click("nav a[data-view=record]")
     page.fill("#text", "")
     page.click("nav a[data-view=tree]")
     expect(page.locator("#tree-paths button")).to_have_count(0)
@@ -141,6 +141,29 @@ def test_the_drawing_moves_and_zooms_by_buttons_keys_wheel_and_hand(page: Any) -
         assert (pointer - after) / scaled[2] == pytest.approx((pointer - before) / moved[2], abs=2)
 
 
+def test_no_title_runs_into_the_number_beside_it(page: Any) -> None:
+    tag(page)
+    page.click("nav a[data-view=tree]")
+    expect(page.locator("#drawing .node.on-path").last).to_be_visible()
+    for button in ("#zoom-fit", "#zoom-out"):
+        page.click(button)
+        lines = page.evaluate(
+            "[...document.querySelectorAll('#drawing .node-title')].map(title => [title.textContent,"
+            " title.getBBox().width, Number(title.parentElement.getAttribute('width'))])"
+        )
+        assert len(lines) > 30
+        assert [line for line in lines if line[1] > line[2] + 0.1] == []
+        crossed = page.evaluate(
+            "[...document.querySelectorAll('#drawing .node')].filter(node => {"
+            " const [note] = node.querySelectorAll('.node-note'); const titles = [...node.querySelectorAll('svg')];"
+            " const box = note?.getBoundingClientRect();"
+            " return box?.width && titles.map(title => title.firstChild.getBoundingClientRect()).some(title =>"
+            "   title.right > box.left && title.bottom > box.top + 2 && title.top < box.bottom - 2); })"
+            ".map(node => node.textContent)"
+        )
+        assert crossed == []
+
+
 def test_two_fingers_zoom(open_page: Any, service: Service) -> None:
     page = open_page(f"{service.url}#tree", has_touch=True)
     expect(page.locator("#drawing .node").nth(1)).to_be_visible()
@@ -165,6 +188,7 @@ def test_a_branch_of_the_tree_is_allowed_and_a_label_explained(page: Any, servic
     rows.first.locator("button.label").click()
     name = page.locator("#explain-title").inner_text()
     path = service.ask("v1/models/books/explain", {"text": WHALES, "label": name})["tree_paths"][0]
+    page.click("#explain summary")
     page.get_by_role("button", name="Show it in the tree").first.click()
     expect(page.locator("#tree-chosen .chosen-title")).to_have_text(name)
     for node in path:
@@ -179,13 +203,13 @@ def test_a_branch_of_the_tree_is_allowed_and_a_label_explained(page: Any, servic
 
     item(page, path[-1]).focus()
     page.keyboard.press(" ")
-    page.click("nav a[data-view=tag]")
+    page.click("nav a[data-view=record]")
     page.keyboard.press("Escape")
     page.click("nav a[data-view=tree]")
-    page.get_by_role("button", name="Why this label, or why not?").click()
+    page.get_by_role("button", name="Why this subject, or why not?").click()
     expect(page.locator("#explain-title")).to_have_text(name)
     expect(page.locator("#chips .chip")).to_contain_text("Only below")
-    expect(page).to_have_url(f"{service.url}#tag")
+    expect(page).to_have_url(f"{service.url}#record")
 
 
 def test_a_leaf_whose_label_is_an_address_is_explained(page: Any, service: Service) -> None:
@@ -198,7 +222,7 @@ def test_a_leaf_whose_label_is_an_address_is_explained(page: Any, service: Servi
     page.locator("#tree-paths button").nth(1).click()
     expect(page.locator("#tree-chosen .chosen-title")).to_have_text(names[label])
     with page.expect_request(lambda request: request.url.endswith("/explain")) as asked:
-        page.get_by_role("button", name="Why this label, or why not?").click()
+        page.get_by_role("button", name="Why this subject, or why not?").click()
     assert body(asked.value)["label"] == label
     expect(page.locator("#explain-title")).to_have_text(names[label])
     expect(page.locator("#explain-title")).to_be_focused()
@@ -215,9 +239,8 @@ def test_trees_of_other_models(page: Any, service: Service) -> None:
     none = {**service.ask("v1/models/plain"), "n_trees": 0}
     page.route("**/v1/models/plain", lambda route: route.fulfill(json=none))
     choose(page, "plain")
-    expect(page.locator("#tag")).to_be_visible()  # a model without a tree has no such view, and no tab for it
+    expect(page.locator("#record")).to_be_visible()  # a model without a tree has no such view, and no tab for it
     expect(page.locator("nav a[data-view=tree]")).to_be_hidden()
-    expect(page.locator("#hint-tree")).to_be_hidden()
     choose(page, "books", "Books")
     expect(page.locator("nav a[data-view=tree]")).to_be_visible()
 

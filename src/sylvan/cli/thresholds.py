@@ -12,12 +12,14 @@ from typing import Any
 import click
 import numpy as np
 
+from sylvan import store
 from sylvan.cli import options as of
 from sylvan.cli.evaluate import check_figures, measure, probabilities_of, shortened
 from sylvan.cli.groups import by_branch, titles_for
 from sylvan.cli.models import codes_of, input_for, load_model, training_name
 from sylvan.cli.session import quietly, say, write_text
 from sylvan.errors import DataError
+from sylvan.hub.card import THRESHOLD
 from sylvan.metrics import figures
 from sylvan.metrics.pairs import GRID, Bools, Pairs, threshold_for
 from sylvan.models.blocks import has_probabilities, inner_of
@@ -171,13 +173,15 @@ def _draw(paths: tuple[str, ...], title: str, pairs: Pairs) -> None:
 @click.option("--json", "json_", metavar="FILE", help="Write the numbers to this file too (- for stdout alone).")
 @click.option("--figure", "figures", multiple=True, metavar="FILE",
               help="Draw them against the threshold and against k (.png, .svg, .pdf).")  # fmt: skip
+@click.option("--save", is_flag=True, help="Note the threshold of the highest F1 in MODEL: the page of `sylvan serve` "
+                                           "starts with it.")  # fmt: skip
 @of.known_labels_option
 @of.ranking_option
 @of.device_option
 @of.subjects_options
 @of.input_options
 @of.config_option
-def command(model: str, test: str, precision: float | None, json_: str | None, **flags: Any) -> None:
+def command(model: str, test: str, precision: float | None, json_: str | None, save: bool, **flags: Any) -> None:
     """Show what thresholds of the model in the folder MODEL give, by records in FILE whose subjects (labels) are there.
 
     A line for each threshold of probability, and for each number of suggestions: precision (the share of suggestions
@@ -189,6 +193,7 @@ def command(model: str, test: str, precision: float | None, json_: str | None, *
     \b
     Examples:
       sylvan thresholds runs/m dev.jsonl
+      sylvan thresholds runs/m dev.jsonl --save
       sylvan thresholds runs/m dev.jsonl --precision 0.9 --figure thresholds.svg
       sylvan thresholds runs/m dev.jsonl --precision 0.9 --vocabulary subjects.ttl --json thresholds.json
     """
@@ -221,3 +226,7 @@ def command(model: str, test: str, precision: float | None, json_: str | None, *
     if json_ != "-":
         table = [_HEADER, *(line.cells() for line in lines), _LEGEND]
         click.echo("\n".join([measured.coverage(), *table, f"The highest F1 has {best.sentence()}", *sentences]))
+    if save:
+        name = os.path.basename(test) if test != "-" else "stdin"
+        store.annotate(model, {THRESHOLD: {"f1": best.threshold, "on": name, "rows": pairs.n_rows}})
+        say(flags, f"Noted threshold {best.threshold:g} in {model}.", err=True)

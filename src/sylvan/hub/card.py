@@ -38,6 +38,7 @@ _KINDS = {  # and how many
     "label": ("added", "described", "merged", "renamed", "removed"),
 }
 MEASURED = "measured"  # what the manifest calls the figures that training took on holdout rows
+THRESHOLD = "threshold"  # and the threshold of the highest F1, which `sylvan thresholds --save` found
 COMPRESSED = "compressed"  # and how the model was made from a larger one
 # What the sizes of a model are called, by the attribute that holds them.
 _FACTS = (
@@ -76,6 +77,14 @@ def _is_measured(note: Any) -> bool:
             tables = all(isinstance(values, dict) for values in measures.values())
             cells = (cell for values in measures.values() for cell in values.items())
             return tables and all(k.isdecimal() and isinstance(value, int | float) for k, value in cells)
+    return False
+
+
+def _is_threshold(note: Any) -> bool:
+    """Whether a note has the form in which ``sylvan thresholds`` writes what to start with."""
+    match note:
+        case {"f1": int() | float() as value, "on": str(), "rows": int()}:
+            return 0 <= value <= 1
     return False
 
 
@@ -203,6 +212,7 @@ class Card:
     parameters: tuple[Parameters, ...]
     trees: tuple[Tree, ...]
     measured: dict[str, Any] | None = None
+    threshold: dict[str, Any] | None = None
     compressed: dict[str, Any] | None = None
     history: tuple[dict[str, Any], ...] = ()
     # of the rows that a model keeps for updates: number and bytes, and the share of a search that a new tree would save
@@ -227,8 +237,8 @@ class Card:
                 {"path": tree.path, "layers": [vars(layer) for layer in tree.layers], "top": tree.top}
                 for tree in self.trees
             ],
-            "measured": self.measured, "compressed": self.compressed, "history": list(self.history),
-            "living": self.living,
+            "measured": self.measured, "threshold": self.threshold, "compressed": self.compressed,
+            "history": list(self.history), "living": self.living,
             "source": None if self.source is None else vars(self.source), "needs": self.needs,
             "labels": [{"name": name, "rows": rows} for name, rows in self.labels],
         }  # fmt: skip
@@ -271,6 +281,7 @@ def card_of(
         checksum=str(written["checksum"]), written_by=str(written["sylvan_version"]), parts=tuple(_parts(state, "")),
         parameters=tuple(_parameters(model)), trees=tuple(_trees(model, levels, branches, name)),
         measured=_note(state, MEASURED, _is_measured, "holds no figures"),
+        threshold=_note(state, THRESHOLD, _is_threshold, "isn't what thresholds writes"),
         compressed=_note(state, COMPRESSED, _is_compressed, "isn't what compress writes"),
         history=tuple(history_of(state)), living=living, source=source_of(folder, state.meta),
         needs=encoder_extra(state), labels=tuple(_frequent(model, n_labels, listed)),

@@ -49,6 +49,8 @@ def _lines(card: Card) -> Iterator[str]:
     if card.measured is not None:
         yield f"\nMeasured after training on {_measured_on(card.measured)}, in percent"
         yield from (f"  {line}" for line in _table(_measures(card.measured)))
+    if card.threshold is not None:
+        yield f"\nThreshold of the highest F1: {card.threshold['f1']:g}, on {_measured_on(card.threshold)}"
     if card.labels:
         yield f"\nThe {len(card.labels)} most frequent labels" if card.labels[0][1] is not None else "\nNames"
         yield from (f"  {line}" for line in _table(_label_rows(card)))

@@ -32,7 +32,8 @@ _MOST_EXAMPLES = 2_000  # texts of a label that are compared with the one that i
 
 class RankedRow(msgspec.Struct, omit_defaults=True):
     """The labels of one text or row, best first. ``labels`` are names, or ids where labels have none; ``names`` is
-    there where a vocabulary says what people call them, ``id`` where the record had one. ``scores`` aren't given with a
+    there where a vocabulary says what people call them, ``uris`` where it has URIs of labels that are names, ``id``
+    where the record had one. ``scores`` aren't given with a
     stopping rule, ``probabilities`` only with one or where they are asked for. ``unknown`` is there, and true, for a
     text of which the model knows no word: it gets no labels."""
 
@@ -40,6 +41,7 @@ class RankedRow(msgspec.Struct, omit_defaults=True):
     scores: list[float] | None = None
     probabilities: list[float] | None = None
     names: list[str] | None = None
+    uris: list[str | None] | None = None
     unknown: bool = False
     explanations: list[dict[str, Any]] | None = None
     id: Any = msgspec.UNSET
@@ -125,8 +127,11 @@ def _rows(version: Version, top: TopK, kind: str, x: Any) -> list[RankedRow]:
             n = numbers.index(-1)
             numbers, scores = numbers[:n], scores[:n]
         labels = [version.label(number) for number in numbers]
-        names = None if version.subjects is None else [version.title(label) for label in labels]
-        results.append(RankedRow(labels, names=names, unknown=is_unknown, **{kind: scores}))
+        names = uris = None
+        if version.subjects is not None:
+            names, uris = [version.title(label) for label in labels], [version.uri(label) for label in labels]
+            uris = None if uris == labels else uris  # which then are the labels
+        results.append(RankedRow(labels, names=names, uris=uris, unknown=is_unknown, **{kind: scores}))
     return results
 
 

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import bisect
 import datetime
 import functools
 import os
-import re
 import stat
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, TypeVar
 
-import msgspec
 import numpy as np
-import numpy.typing as npt
 
 from sylvan import data, store
 from sylvan.arrays.canonical import Csr
-from sylvan.data import SubjectVocabulary, Vocabulary
+from sylvan.data import LabelTerms, SubjectVocabulary, Vocabulary
 from sylvan.errors import DataError, ModelError, SylvanError
 from sylvan.hub.card import Card, card_of, distinct_titles
 from sylvan.indexing import LabelTree
@@ -29,13 +25,12 @@ from sylvan.models.base import Estimator
 from sylvan.models.blocks import set_threads
 from sylvan.models.text_estimator import TextEstimator
 from sylvan.serve.engine import Engine
+from sylvan.serve.names import MOST_RELATED, MatchingLabel, NameIndex, RelatedSubject, Relations
 from sylvan.serve.problems import Problem
 from sylvan.serve.settings import Limits, ServedFolder
 from sylvan.store.registry import rebuild
-from sylvan.text.characters import word_class
 
 _T = TypeVar("_T")
-_WORD_STARTS = 300_000  # labels up to which the words within names complete too; beyond, it would take much memory
 _ATTEMPTS = 20
 _WARMING = "a text to warm the model with"
 
@@ -112,15 +107,6 @@ class Served:
             self.current.model.close()
 
 
-class MatchingLabel(msgspec.Struct):
-    """A label, its id, what people call it, and the number of training rows that have it."""
-
-    label: str | int
-    id: int
-    name: str
-    rows: int | None
-
-
 class Version:
     """A model as it was in its folder at one time, with what is asked of it beside rankings."""
 
@@ -179,47 +165,60 @@ class Version:
         new = {code: title for code, title in zip(self.vocabulary, titles, strict=True) if code != title}
         return (self.model.with_label_names(new) if new else self.model), new
 
+    def uri(self, label: str | int) -> str | None:
+        """The URI of a label's subject; None where the vocabulary has none of it, or there is no vocabulary."""
+        if self.subjects is None or not isinstance(label, str):
+            return None
+        return label if label in self.subjects else self.subjects.uri(label)
+
+    @functools.cached_property
+    def names(self) -> NameIndex:
+        """What its labels are called, to be found by."""
+        gone = set(self.model.removed_labels_.tolist())
+        codes = [None if label in gone else self.label(label) for label in range(self.n_labels)]
+        others: dict[str, LabelTerms] = {} if self.subjects is None else self.subjects.terms(self.served.language)
+        synonyms = [
+            (label, text)
+            for label, code in enumerate(codes) if code is not None and (terms := others.get(self.uri(code) or ""))
+            for text in dict.fromkeys((*terms.preferred, *terms.alternative)) if text != self.title(code)
+        ]  # fmt: skip
+        return NameIndex(lambda label: self.title(self.label(label)), codes, synonyms)
+
     def complete(self, prefix: str, limit: int) -> list[MatchingLabel]:
-        """Labels whose name, or a word of whose name, begins with a prefix; case doesn't matter. Those whose whole name
-        begins with it come first, each group in alphabetical order."""
-
-        def start(position: Any) -> str:
-            return self.title(self.label(int(position[0]))).casefold()[int(position[1]) :]
-
-        wanted = prefix.casefold()
-        numbers: dict[int, None] = {}
+        """Labels of which a name, or a word of a name, begins with a prefix; as :meth:`NameIndex.beginning`."""
         with self._making:  # several first requests at once make it once
-            starts = self._starts
-        for positions in starts:
-            place = bisect.bisect_left(positions, wanted, key=start)
-            while place < len(positions) and len(numbers) < limit and start(positions[place]).startswith(wanted):
-                numbers.setdefault(int(positions[place][0]))
-                place += 1
+            names = self.names
         counts = getattr(self.inner, "label_counts_", None)
         return [
-            MatchingLabel(label, number, self.title(label), None if counts is None else int(counts[number]))
-            for number, label in ((number, self.label(number)) for number in numbers)
+            MatchingLabel(label, number, self.title(label), None if counts is None else int(counts[number]), synonym)
+            for number, label, synonym in ((n, self.label(n), synonym) for n, synonym in names.beginning(prefix, limit))
         ]
 
     @functools.cached_property
-    def _starts(self) -> tuple[npt.NDArray[np.int32], ...]:
-        """Label ids and places in their names, in the order of what begins there: whole names, then words within."""
+    def narrower(self) -> dict[str, list[str]]:
+        """For each URI of the vocabulary, those of narrower subjects."""
+        found: dict[str, list[str]] = {}
+        for uri, broader in ({} if self.subjects is None else self.subjects.broader).items():
+            for other in broader:
+                found.setdefault(other, []).append(uri)
+        return found
 
-        def ordered(entries: Iterator[tuple[str, int, int]]) -> npt.NDArray[np.int32]:
-            return np.array([(label, start) for _, label, start in sorted(entries)], np.int32).reshape(-1, 2)
-
-        gone = set(self.model.removed_labels_.tolist())
-        names = ["" if label in gone else self.title(self.label(label)).casefold() for label in range(self.n_labels)]
-        whole_names = ordered((name, label, 0) for label, name in enumerate(names) if label not in gone)
-        if len(names) > _WORD_STARTS:
-            return (whole_names,)
-        words = ordered(
-            (name[match.start() :], label, match.start())
-            for label, name in enumerate(names)
-            for match in re.finditer(rf"(?<![{word_class()}])\w", name)
-            if match.start()
+    def relations(self, label: str) -> Relations:
+        """The broader and narrower subjects of a label, by name; none where the vocabulary has none."""
+        uri = self.uri(label)
+        if self.subjects is None or uri is None:
+            return Relations([], [], 0)
+        broader, narrower = (
+            sorted(map(self._related, set(uris) - {uri}), key=lambda each: each.name.casefold())
+            for uris in (self.subjects.broader.get(uri, ()), self.narrower.get(uri, ()))
         )
-        return whole_names, words
+        return Relations(broader[:MOST_RELATED], narrower[:MOST_RELATED], max(0, len(narrower) - MOST_RELATED))
+
+    def _related(self, uri: str) -> RelatedSubject:
+        """A subject, as the model calls it if it has it."""
+        name = self.title(uri)
+        label = next((code for code in (uri, name) if self.vocabulary and self.vocabulary.get(code) is not None), None)
+        return RelatedSubject(label or uri, name, label is not None)
 
 
 def stamp_of(folder: str) -> tuple[int, ...] | None:

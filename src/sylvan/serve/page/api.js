@@ -1,6 +1,8 @@
 // Questions to the server. A question waits by itself while the server is away, busy, starting or wants a key;
 // whoever asks sees an answer, a Problem, or its own signal's abort.
 
+import { say } from "./sentences.js";
+
 const KEY = "sylvan.key";
 const LONGEST_WAIT = 30_000;
 
@@ -10,9 +12,9 @@ export const events = new EventTarget();
 /** An answer that says what is wrong, as the server put it. */
 export class Problem extends Error {
   constructor(status, title, detail) {
-    super(detail || title || `The server answered with status ${status}.`);
+    super(detail || title || say("problem.status", { status: String(status) }));
     this.status = status;
-    this.title = title || "The request failed";
+    this.title = title ?? "";
   }
 }
 

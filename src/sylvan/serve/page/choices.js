@@ -1,62 +1,68 @@
-// What a person decides: labels removed and added, and one branch allowed. Each stands as a chip that takes it back.
+// What a person decides: suggestions accepted and removed, subjects added, and one branch allowed. What was removed and
+// the branch stand as chips that take it back.
 
 import { button, byId, el } from "./dom.js";
 import { shortened } from "./format.js";
 import { labelKey } from "./rank.js";
-import { NO_CHOICES } from "./store.js";
+import { BY } from "./records.js";
+import { say } from "./sentences.js";
 
 export function startChoices(store) {
   const chips = byId("chips");
 
   store.on(["choices"], () => {
-    const { denied, branch } = store.get("choices");
+    const { accepted, denied, branch } = store.get("choices");
     chips.replaceChildren(
-      ...(branch ? [chip("Only below", branch.title, "Allow all branches again", () => allowBranch(store, null))] : []),
-      ...denied.map((label) => chip("Removed", label.name, `Take back ${label.name}`, () => takeBack(store, label))),
+      ...(branch ? [chip(say("chip.branch"), branch.title, say("branch.all"), () => allowBranch(store, null))] : []),
+      ...denied.map((label) => chip(say("chip.removed"), label.name, say("chip.takeBack", label), () => takeBack(store, label))),
     );
     chips.hidden = !chips.childElementCount;
+    byId("accepted-count").textContent = say("subjects.accepted", { n: accepted.length });
   });
   store.on(["removed"], () => {
     const removed = store.get("removed");
     byId("undo").hidden = !removed;
-    byId("undo-text").textContent = removed ? `Removed ${shortened(removed.label.name, 60)}.` : "";
+    byId("undo-text").textContent = removed ? say("undo.removed", { name: shortened(removed.label.name, 60) }) : "";
   });
   byId("undo-button").addEventListener("click", () => {
     change(store, store.get("removed").before);
-    byId("labels").querySelector("button")?.focus(); // this button is gone
+    byId("labels").querySelector("input")?.focus(); // this button is gone
   });
 }
 
-/** Leaves a label out of the answers; `removed` remembers what to go back to. */
-export function deny(store, label) {
-  const choices = store.get("choices");
-  if (has(choices.denied, label)) return;
-  change(store, { denied: [...choices.denied, label], added: without(choices.added, label) }, { label, before: choices });
+/** Puts a label among the subjects of the record; `by` says who chose it. */
+export function accept(store, { label, name }, by) {
+  const { accepted, denied } = store.get("choices");
+  if (has(accepted, { label })) return;
+  const wasDenied = has(denied, { label }) ? { denied: without(denied, { label }) } : {};
+  change(store, { accepted: [...accepted, { label, name, by }], ...wasDenied });
+}
+
+/** Takes a label from the subjects of the record: the model may go on suggesting it. */
+export function unaccept(store, label) {
+  change(store, { accepted: without(store.get("choices").accepted, label) });
+}
+
+/** Leaves a label out of the suggestions; `removed` remembers what to go back to. */
+export function deny(store, { label, name }) {
+  const before = store.get("choices");
+  if (has(before.denied, { label })) return;
+  const accepted = without(before.accepted, { label });
+  change(store, { denied: [...before.denied, { label, name }], accepted }, { label: { label, name }, before });
 }
 
 function takeBack(store, label) {
   change(store, { denied: without(store.get("choices").denied, label) });
 }
 
-/** Shows and copies a label, however sure the model is of it. */
-export function add(store, label) {
-  const { added, denied } = store.get("choices");
-  if (!has(added, label)) change(store, { added: [...added, label], denied: without(denied, label) });
+/** Whether a person added this subject: it is no suggestion that could be removed. */
+export function isAdded(store, label) {
+  return store.get("choices").accepted.some((other) => other.by === BY.person && labelKey(other.label) === labelKey(label.label));
 }
 
-export function dropAdded(store, label) {
-  change(store, { added: without(store.get("choices").added, label) });
-}
-
-/** Only labels below this node, {id, title}, are answers; null allows all. */
+/** Only labels below this node, {id, title}, are suggested; null allows all. */
 export function allowBranch(store, branch) {
   change(store, { branch });
-}
-
-/** Another text: what was removed and added for the one before says nothing of it. Its branch stays. */
-export function startAnew(store) {
-  const { branch } = store.get("choices");
-  store.set({ decided: new Map(), choices: { ...NO_CHOICES, branch }, removed: null });
 }
 
 export function has(labels, label) {

@@ -1,12 +1,13 @@
 // Two models on one text, side by side: what both say, and what only one does.
 
 import { events, get, route } from "./api.js";
-import { NO_ANSWER, NO_LABEL, PAUSE } from "./answers.js";
+import { PAUSE } from "./answers.js";
 import { byId, el, setShare } from "./dom.js";
-import { count, ordinal, sureness } from "./format.js";
-import { address } from "./labels.js";
+import { sureness } from "./format.js";
 import { Latest } from "./latest.js";
-import { labelKey, rank, shares, UNKNOWN } from "./rank.js";
+import { labelKey, rank, shares } from "./rank.js";
+import { address } from "./row.js";
+import { ordinal, say } from "./sentences.js";
 import { fail } from "./status.js";
 import { setText } from "./text.js";
 
@@ -25,7 +26,7 @@ export function startCompare(store) {
     if (!text.trim()) {
       latest.cancel();
       answers = null;
-      sides.forEach((side) => side.clear("Labels appear here while you type."));
+      sides.forEach((side) => side.clear(say("labels.empty")));
       byId("compare-summary").textContent = "";
       return;
     }
@@ -70,8 +71,8 @@ class Side {
   #number;
   #pick;
   #list = el("ol", { class: "labels" });
-  #scores = el("p", { class: "soft", hidden: true }, "This model is not calibrated: the bars show scores, not probabilities.");
-  #empty = el("p", { class: "empty" }, "Labels appear here while you type.");
+  #scores = el("p", { class: "soft", hidden: true }, say("labels.notCalibrated"));
+  #empty = el("p", { class: "empty" }, say("labels.empty"));
   #cards = new Map();
   #card = null;
   model = null;
@@ -79,13 +80,13 @@ class Side {
 
   constructor(number, changed) {
     this.#number = number;
-    const title = ["First model", "Second model"][number];
+    const title = say(["compare.first", "compare.second"][number]);
     const change = () => {
       this.model = this.#pick.value;
       changed();
     };
     this.#pick = el("select", { id: `compare-model-${number}`, on: { change } });
-    this.#list.setAttribute("aria-label", `Labels of the ${title.toLowerCase()}`);
+    this.#list.setAttribute("aria-label", say("compare.labels", { title }));
     this.section = el(
       "section",
       { class: "panel", "aria-label": title },
@@ -129,10 +130,10 @@ class Side {
 
   show(found, other, problem) {
     if (found instanceof Error) {
-      this.clear(found.message === problem ? NO_ANSWER : found.message);
+      this.clear(found.message === problem ? say("answer.none") : found.message);
       return;
     }
-    this.#empty.textContent = found.unknown ? UNKNOWN : NO_LABEL;
+    this.#empty.textContent = say(found.unknown ? "answer.unknown" : "answer.noLabel");
     this.#empty.hidden = found.length > 0;
     this.#scores.hidden = this.#card.calibrated;
     const places = new Map(Array.isArray(other) ? other.map(({ label }, i) => [labelKey(label), i + 1]) : []);
@@ -142,7 +143,7 @@ class Side {
         const bar = el("span", { class: "bar", "aria-hidden": "true" });
         setShare(bar, part[i]);
         const place = places.get(labelKey(answer.label));
-        const mark = place ? `both, ${ordinal(place)} there` : "only here";
+        const mark = place ? say("compare.both", { place: ordinal(place) }) : say("compare.only");
         return el(
           "li",
           { class: `row ${place ? "is-common" : "is-different"}` },
@@ -151,7 +152,7 @@ class Side {
             { class: "label-cell" },
             el("span", { class: "label", dir: "auto" }, answer.name),
             el("span", { class: "badge" }, mark),
-            address(answer),
+            address({ label: answer.code ?? answer.label, name: answer.name }),
           ),
           el("span", { class: "value" }, sureness(answer.value, this.#card.calibrated)),
           bar,
@@ -167,5 +168,5 @@ function summary([first, second]) {
   const common = first.filter(({ label }) => there.has(labelKey(label))).length;
   const most = Math.max(first.length, second.length);
   const agree = labelKey(first[0].label) === labelKey(second[0].label);
-  return `${count(common, "label")} of the best ${most} ${common === 1 ? "is" : "are"} common to both. ${agree ? "Both put the same one first." : "They put different ones first."}`;
+  return `${say("compare.common", { n: common, most })} ${say(agree ? "compare.sameFirst" : "compare.otherFirst")}`;
 }

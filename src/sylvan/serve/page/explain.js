@@ -1,15 +1,19 @@
-// Why a label, or why not: the words for and against it, its path in the tree, and the nearest training texts.
+// Why a suggestion, or why not: the words for and against it, what is broader and narrower, the nearest training texts;
+// and under "Details" its path in the tree.
 
 import { post, route } from "./api.js";
-import { NO_ANSWER, PAUSE } from "./answers.js";
-import { add, deny, has } from "./choices.js";
+import { PAUSE } from "./answers.js";
+import { accept, deny, has } from "./choices.js";
 import { button, byId, el } from "./dom.js";
-import { integer, ordinal, percent, score, signed } from "./format.js";
+import { percent, score, signed } from "./format.js";
 import { words } from "./highlight.js";
-import { address } from "./labels.js";
 import { Latest } from "./latest.js";
 import { paths } from "./path.js";
 import { labelKey } from "./rank.js";
+import { BY } from "./records.js";
+import { relationLists, relationsOf } from "./relations.js";
+import { address } from "./row.js";
+import { number, ordinal, say } from "./sentences.js";
 
 const MOST_WORDS = 12;
 
@@ -21,49 +25,54 @@ export function startExplain(store) {
   const latest = new Latest((busy) => progress.classList.toggle("is-busy", busy));
   let opener = null;
   let failed = null; // why there is no explanation
+  let details = false; // whether they are open
 
   const close = () => {
     store.set({ explained: null });
     // A removed label's button is gone; the first one is as near as any.
-    (opener?.isConnected ? opener : byId("labels").querySelector("button"))?.focus();
+    (opener?.isConnected ? opener : byId("labels").querySelector("input"))?.focus();
   };
   panel.append(
     progress,
-    el("div", { class: "panel-head" }, title, button("×", close, { class: "icon", "aria-label": "Close the explanation" })),
+    el("div", { class: "panel-head" }, title, button("×", close, { class: "icon", "aria-label": say("explain.close") })),
     body,
   );
-  byId("tag").addEventListener("keydown", (event) => {
+  byId("record").addEventListener("keydown", (event) => {
     if (event.key === "Escape" && !event.defaultPrevented && store.get("explained")) close();
   });
 
   /** What stands in the message above the page isn't said again here. */
   function showFailed() {
     const said = failed === store.get("problem");
-    body.replaceChildren(el("p", said ? { class: "empty" } : { class: "problem", role: "alert" }, said ? NO_ANSWER : failed));
+    body.replaceChildren(el("p", said ? { class: "empty" } : { class: "problem", role: "alert" }, said ? say("answer.none") : failed));
   }
 
   function ask(delay) {
-    const label = store.get("explained");
-    const text = store.get("text");
-    const card = store.get("card");
+    const { explained: label, text, card } = store.fields();
+    failed = null;
     if (!label || !card) {
       latest.cancel();
       return;
     }
     if (!text.trim()) {
       latest.cancel();
-      failed = null;
-      body.replaceChildren(el("p", { class: "empty" }, "An explanation needs a text."));
+      body.replaceChildren(el("p", { class: "empty" }, say("explain.noText")));
       return;
     }
-    failed = null;
     latest.start(
       delay,
       async (signal) => {
         const question = { text, label: label.label, features: 10, ...(card.examples ? { examples: 3 } : {}) };
-        const { explanation, spans } = await post(route(card.name, "/explain"), question, signal);
-        failed = null;
-        body.replaceChildren(...content(store, label, explanation, text, spans));
+        const [{ explanation, spans }, relations] = await Promise.all([
+          post(route(card.name, "/explain"), question, signal),
+          relationsOf(card, label.label, signal),
+        ]);
+        body.replaceChildren(...content(store, label, explanation, text, spans, relations));
+        const tree = body.querySelector("details");
+        if (tree) tree.open = details;
+        tree?.addEventListener("toggle", () => {
+          details = tree.open;
+        });
         store.set({ spans });
       },
       (problem) => {
@@ -85,7 +94,6 @@ export function startExplain(store) {
       title.focus({ preventScroll: true });
       panel.scrollIntoView({ block: "nearest" });
     }
-    failed = null;
     ask(0);
   });
   store.on(["problem"], () => failed !== null && showFailed());
@@ -98,41 +106,45 @@ export function startExplain(store) {
   });
 }
 
-function content(store, label, explanation, text, spans) {
+function content(store, label, explanation, text, spans, relations) {
   const listed = words(text, spans, MOST_WORDS);
+  const tree = [...(explanation.notes ?? []).map((note) => el("p", { class: "soft" }, note)), ...paths(store, label, explanation)];
   return [
-    el("p", { class: "verdict" }, verdict(explanation), " ", address(label)),
+    el("p", { class: "verdict" }, verdict(explanation), " ", address({ label: label.code ?? label.label, name: label.name })),
     actions(store, label),
+    ...relationLists(store, relations),
     el(
       "div",
       { class: "for-against" },
-      wordList("for", "Words for it", listed.for, "No word of this text speaks for it."),
-      wordList("against", "Words against it", listed.against, "No word of this text speaks against it."),
+      wordList("for", say("words.for"), listed.for, say("words.noneFor")),
+      wordList("against", say("words.against"), listed.against, say("words.noneAgainst")),
     ),
-    ...(explanation.notes ?? []).map((note) => el("p", { class: "soft" }, note)),
-    ...paths(store, label, explanation),
     ...examples(explanation.examples ?? []),
+    tree.length ? el("details", { class: "details" }, el("summary", {}, say("explain.details")), tree) : "",
   ];
 }
 
 /** The answer in one sentence. */
-function verdict({ place, score: value, probability, n_labels: labels }) {
-  if (place === null || place === undefined) return "Not among the answers: the search doesn't reach it.";
-  const sure = probability === null || probability === undefined ? `score ${score(value)}` : percent(probability);
-  return `${ordinal(place)} of ${integer(labels)} labels, ${sure}.`;
+function verdict({ place, score: value, probability, n_labels: all }) {
+  if (place === null || place === undefined) return say("verdict.none");
+  const place_ = ordinal(place);
+  const known = probability !== null && probability !== undefined;
+  return known ? say("verdict.probability", { place: place_, all, value: percent(probability) }) : say("verdict.score", { place: place_, all, value: score(value) });
 }
 
 function actions(store, label) {
-  const { denied, added } = store.get("choices");
-  const listed = store.get("shown").some((other) => labelKey(other.label) === labelKey(label.label));
+  const { denied, accepted } = store.get("choices");
   return el(
     "p",
     { class: "actions" },
-    has(added, label) || (listed && !has(denied, label))
-      ? null
-      : button("Add this label", () => add(store, label)),
-    has(denied, label) ? null : button("Remove this label", () => deny(store, label)),
+    has(accepted, label) ? null : button(say("explain.accept"), () => accept(store, label, isSuggested(store, label) ? BY.model : BY.person)),
+    has(denied, label) ? null : button(say("explain.remove"), () => deny(store, label)),
   );
+}
+
+/** Whether the model suggests it itself. */
+function isSuggested(store, label) {
+  return (store.get("answers")?.labels ?? []).some((other) => labelKey(other.label) === labelKey(label.label));
 }
 
 function wordList(side, title, listed, none) {
@@ -156,7 +168,7 @@ function wordList(side, title, listed, none) {
 function examples(found) {
   if (!found.length) return [];
   return [
-    el("h3", {}, "Nearest training texts with this label"),
+    el("h3", {}, say("examples.title")),
     el(
       "ul",
       { class: "examples" },
@@ -164,8 +176,8 @@ function examples(found) {
         el(
           "li",
           {},
-          el("p", { dir: "auto" }, excerpt ?? `Row ${integer(row)}`),
-          el("p", { class: "soft" }, `Similarity ${score(similarity)}${shared.length ? `; shared: ${shared.join(", ")}` : ""}`),
+          el("p", { dir: "auto" }, excerpt ?? say("examples.row", { row: number(row) })),
+          el("p", { class: "soft" }, say(shared.length ? "examples.shared" : "examples.similarity", { similarity: score(similarity), shared: shared.join(", ") })),
         ),
       ),
     ),

@@ -1,27 +1,20 @@
 // Numbers and labels as people read them.
 
-const whole = new Intl.NumberFormat("en");
-
-export function count(number, one, many = `${one}s`) {
-  return `${whole.format(number)} ${number === 1 ? one : many}`;
-}
-
-export function integer(number) {
-  return whole.format(number);
-}
+import { number } from "./sentences.js";
 
 /** A probability as a percentage, small ones with a decimal so that they don't all read 0%. */
 export function percent(share) {
-  const value = 100 * share;
-  if (value > 0 && value < 0.1) return "<0.1%";
-  if (value < 10) return `${value.toFixed(1)}%`;
-  return value > 99 && value < 100 ? ">99%" : `${Math.round(value)}%`;
+  const words = (value, digits) => number(value, { style: "percent", minimumFractionDigits: digits, maximumFractionDigits: digits });
+  if (share > 0 && share < 0.001) return `<${words(0.001, 1)}`;
+  if (share < 0.1) return words(share, 1);
+  return share > 0.99 && share < 1 ? `>${words(0.99, 0)}` : words(share, 0);
 }
 
 /** A score in few digits; small ones keep theirs. */
 export function score(value) {
-  if (value === null || value === undefined || !Number.isFinite(value)) return "none";
-  return Math.abs(value) >= 0.01 || value === 0 ? value.toFixed(3) : value.toPrecision(2);
+  if (value === null || value === undefined || !Number.isFinite(value)) return "–";
+  const small = Math.abs(value) < 0.01 && value !== 0;
+  return number(value, small ? { maximumSignificantDigits: 2 } : { minimumFractionDigits: 3, maximumFractionDigits: 3 });
 }
 
 /** A percentage where the model is calibrated, a score otherwise. */
@@ -32,7 +25,8 @@ export function sureness(value, calibrated) {
 /** What a word adds, in two digits. */
 export function signed(value) {
   const size = Math.abs(value);
-  return `${value < 0 ? "−" : "+"}${size >= 0.1 ? size.toFixed(2) : size.toPrecision(2)}`;
+  const digits = size >= 0.1 ? { minimumFractionDigits: 2, maximumFractionDigits: 2 } : { minimumSignificantDigits: 2, maximumSignificantDigits: 2 };
+  return `${value < 0 ? "−" : "+"}${number(size, digits)}`;
 }
 
 /** Whether a label is an address that may become a link: no scheme but these two ever does. */
@@ -49,10 +43,4 @@ export function shortened(text, length) {
   const line = String(text).replace(/\s+/gu, " ").trim();
   const letters = Array.from(line);
   return letters.length > length ? `${letters.slice(0, length - 1).join("").trimEnd()}…` : line;
-}
-
-export function ordinal(number) {
-  const tens = number % 100;
-  const ending = tens > 10 && tens < 14 ? "th" : (["th", "st", "nd", "rd"][number % 10] ?? "th");
-  return `${whole.format(number)}${ending}`;
 }

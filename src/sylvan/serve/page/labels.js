@@ -1,51 +1,43 @@
-// The list of labels: names with bars, as many as are sure enough, and what a person added.
+// The list of suggestions, as many as are sure enough, and above it the accepted subjects that aren't among them.
 
-import { NO_ANSWER, NO_LABEL } from "./answers.js";
-import { deny, dropAdded, has } from "./choices.js";
-import { button, byId, el, setShare } from "./dom.js";
-import { count, isAddress, percent, sureness } from "./format.js";
-import { bounded, labelKey, shares, UNKNOWN } from "./rank.js";
+import { accept, deny, has, isAdded, unaccept } from "./choices.js";
+import { byId } from "./dom.js";
+import { sureness } from "./format.js";
+import { labelKey, shares } from "./rank.js";
+import { BY } from "./records.js";
+import { Row } from "./row.js";
+import { say } from "./sentences.js";
 
-const STEP = 10; // labels that "Show more" adds
+const STEP = 10; // suggestions that "Show more" adds
 const MOST = 200;
 const SETTLED = 1200; // milliseconds without a change before the answers are read out
 
 export function startLabels(store) {
-  const lists = { labels: new Rows(store, byId("labels")), added: new Rows(store, byId("added")) };
-  const sure = byId("sure");
+  const lists = { labels: new Rows(store, byId("labels"), true), added: new Rows(store, byId("added"), false) };
 
   function show() {
-    const { answers, text, card, floor } = read(store);
-    const { denied, branch, ...choices } = store.get("choices");
-    const values = new Map((answers?.added ?? []).concat(answers?.labels ?? []).map((one) => [labelKey(one.label), one.value]));
-    const added = choices.added.map((label) => ({ ...label, value: values.get(labelKey(label.label)) ?? null, added: true }));
-    const best = (answers?.labels ?? []).filter((label) => !has(added, label) && !has(denied, label));
+    const { answers, text, card, sure, choices } = store.fields();
+    const { accepted, denied, branch } = choices;
+    const best = (answers?.labels ?? []).filter((label) => !has(denied, label));
     const part = shares(best);
-    const surest = best.map((label, i) => ({ ...label, share: part[i] })).filter(({ share }) => share >= floor);
+    const surest = best.map((label, i) => ({ ...label, share: part[i] })).filter(({ share }) => share >= sure);
+    const asked = new Map((answers?.accepted ?? []).map((label) => [labelKey(label.label), label]));
+    const others = accepted
+      .filter((label) => !has(surest, label))
+      .map((label) => ({ value: null, code: null, ...label, ...asked.get(labelKey(label.label)) }));
     const calibrated = card?.calibrated ?? false;
-    lists.added.show(added.map((label) => ({ ...label, share: label.value ?? 0 })), calibrated);
-    lists.labels.show(surest, calibrated);
-    byId("added").hidden = !added.length;
+    lists.added.show(others.map((label) => ({ ...label, share: label.value ?? 0 })), accepted, calibrated);
+    lists.labels.show(surest, accepted, calibrated);
+    byId("added").hidden = !others.length;
     byId("labels-count").textContent = answers ? found(surest.length, best.length - surest.length) : "";
     byId("labels-more").hidden = !answers || surest.length < best.length || !mayHaveMore(store, answers);
     byId("not-calibrated").hidden = calibrated || !answers;
-    byId("labels-empty").hidden = surest.length > 0 || added.length > 0;
-    byId("hints").hidden = text.trim() !== "" || added.length > 0;
-    byId("labels-empty").textContent = emptyWords(store, text, answers, best, floor, denied.length > 0 || branch !== null);
-    store.set({ shown: [...added, ...surest] });
+    byId("labels-empty").hidden = surest.length > 0 || others.length > 0;
+    byId("hints").hidden = text.trim() !== "" || others.length > 0;
+    byId("labels-empty").textContent = emptyWords(store, best, denied.length > 0 || branch !== null);
+    store.set({ shown: [...others, ...surest] });
   }
 
-  sure.addEventListener("input", () => store.set({ sure: sure.valueAsNumber / 100 }));
-  store.on(["sure", "card", "answers"], () => {
-    const { floor, card, answers } = read(store);
-    const scores = card?.calibrated === false;
-    sure.value = String(Math.round(100 * floor));
-    const words = scores ? floor.toFixed(2) : percent(floor).replace(".0", "");
-    byId("sure-value").textContent = words;
-    sure.setAttribute("aria-valuetext", words);
-    const whole = bounded(answers?.labels ?? []) ? "Score" : "Part of the best score";
-    byId("sure-label").textContent = `${scores ? whole : "How sure"}, at least`;
-  });
   byId("labels-more").addEventListener("click", () => {
     const first = lists.labels.length;
     store.set({ wanted: store.get("wanted") + STEP });
@@ -61,92 +53,68 @@ export function startLabels(store) {
 class Rows {
   #store;
   #list;
+  #numbered;
   #rows = new Map();
 
-  constructor(store, list) {
+  constructor(store, list, numbered) {
     this.#store = store;
     this.#list = list;
+    this.#numbered = numbered;
   }
 
   get length() {
     return this.#list.childElementCount;
   }
 
-  show(labels, calibrated) {
+  show(labels, accepted, calibrated) {
     const keys = new Set(labels.map(({ label }) => labelKey(label)));
+    const focused = [...this.#list.children].findIndex((element) => element.contains(document.activeElement));
     for (const [key, row] of this.#rows) {
       if (keys.has(key)) continue;
-      row.remove();
+      row.element.remove();
       this.#rows.delete(key);
     }
     labels.forEach((label, i) => {
       const key = labelKey(label.label);
-      const row = this.#rows.get(key) ?? this.#row(label);
+      const row = this.#rows.get(key) ?? new Row(this.#store, label, this.#actions(label));
       this.#rows.set(key, row);
-      const bar = row.querySelector(".bar");
-      bar.hidden = label.value === null;
-      setShare(bar, label.share);
-      row.querySelector(".value").textContent = label.value === null ? "" : sureness(label.value, calibrated);
-      if (this.#list.children[i] !== row) this.#list.insertBefore(row, this.#list.children[i] ?? null);
+      row.show(label, { accepted: has(accepted, label), calibrated, digit: this.#numbered && i < 10 ? (i + 1) % 10 : null });
+      if (this.#list.children[i] !== row.element) this.#list.insertBefore(row.element, this.#list.children[i] ?? null);
     });
+    if (focused >= 0 && document.activeElement === document.body) this.focus(focused); // of the label after it
     this.mark();
   }
 
   /** Which label the explanation is of. */
   mark() {
     const explained = this.#store.get("explained");
-    for (const [key, row] of this.#rows) {
-      const open = explained !== null && key === labelKey(explained.label);
-      row.classList.toggle("is-explained", open);
-      row.querySelector("button.label")?.setAttribute("aria-expanded", String(open));
-    }
+    for (const [key, row] of this.#rows) row.mark(explained !== null && key === labelKey(explained.label));
   }
 
   focus(place) {
     const rows = [...this.#list.children];
-    rows[Math.min(Math.max(place, 0), rows.length - 1)]?.querySelector("button")?.focus();
+    rows[Math.min(Math.max(place, 0), rows.length - 1)]?.querySelector("input")?.focus();
   }
 
-  #row(label) {
+  #actions(label) {
     const store = this.#store;
-    const { name, added } = label;
-    const remove = () => {
-      const place = [...this.#list.children].findIndex((row) => row === this.#rows.get(labelKey(label.label)));
-      if (added) dropAdded(store, label);
-      else deny(store, label);
-      this.focus(place); // of the label after it
+    return {
+      tick: (on) => (on ? accept(store, label, BY.model) : unaccept(store, label)),
+      remove: () => (isAdded(store, label) ? unaccept(store, label) : deny(store, label)),
+      explain: () => explain(store, label),
     };
-    const shown = store.get("card")?.explains
-      ? button(name, () => explain(store, label), { class: "label", dir: "auto", "aria-expanded": "false", "aria-controls": "explain" })
-      : el("span", { class: "label", dir: "auto" }, name);
-    const words = added ? `Don't add ${name}` : `Remove ${name}`;
-    return el(
-      "li",
-      { class: added ? "row is-added" : "row" },
-      el("span", { class: "label-cell" }, shown, added ? el("span", { class: "badge" }, "added") : null, address(label)),
-      el("span", { class: "value" }),
-      button("×", remove, { class: "icon remove", "aria-label": words, title: words }),
-      el("span", { class: "bar", "aria-hidden": "true" }),
-    );
   }
 }
 
-/** A second click closes the explanation. */
-function explain(store, { label, name }) {
+/** A second time closes the explanation. */
+function explain(store, { label, name, code }) {
   const open = store.get("explained");
-  store.set({ explained: open && labelKey(open.label) === labelKey(label) ? null : { label, name } });
-}
-
-/** Where the label's own address leads, if it is one. */
-export function address({ label, name }) {
-  if (!isAddress(label)) return null;
-  const words = name === String(label) ? "open" : String(label);
-  const attributes = { class: "address", href: label, target: "_blank", rel: "noopener noreferrer" };
-  return el("a", { ...attributes, "aria-label": `Open the page of ${name}` }, words);
+  store.set({ explained: open && labelKey(open.label) === labelKey(label) ? null : { label, name, code } });
 }
 
 function found(shown, hidden) {
-  return hidden ? `${count(shown, "label")}, ${hidden} less sure` : count(shown, "label");
+  const words = say("labels.count", { n: shown });
+  return hidden ? say("labels.countHidden", { count: words, n: hidden }) : words;
 }
 
 function mayHaveMore(store, answers) {
@@ -154,13 +122,14 @@ function mayHaveMore(store, answers) {
   return answers.labels.length >= wanted && wanted < Math.min(MOST, store.get("card").labels);
 }
 
-function emptyWords(store, text, answers, best, floor, restricted) {
-  if (store.get("problem")) return NO_ANSWER;
-  if (!text.trim()) return "Labels appear here while you type.";
-  if (!answers) return "Asking for labels.";
-  if (answers.unknown) return UNKNOWN;
-  if (best.length && floor > 0) return "No label is this sure. Move the slider to the left to see more.";
-  return restricted || answers.labels.length ? "No label is left for this text." : NO_LABEL;
+function emptyWords(store, best, restricted) {
+  const { problem, text, answers, sure } = store.fields();
+  if (problem) return say("answer.none");
+  if (!text.trim()) return say("labels.empty");
+  if (!answers) return say("labels.asking");
+  if (answers.unknown) return say("answer.unknown");
+  if (best.length && sure > 0) return say("labels.noneSure");
+  return say(restricted || answers.labels.length ? "labels.noneLeft" : "answer.noLabel");
 }
 
 /** Reads out what was found once typing has stopped, and only if it is something else than before. */
@@ -169,17 +138,13 @@ function summaries(store) {
   return () => {
     clearTimeout(timer);
     timer = setTimeout(() => {
-      const { answers, card } = read(store);
-      const shown = store.get("shown");
+      const { answers, card, shown } = store.fields();
       if (!answers) return;
       const [first] = shown;
       const value = first && first.value !== null ? `, ${sureness(first.value, card.calibrated)}` : "";
-      const words = first ? `${count(shown.length, "label")}. First: ${first.name}${value}.` : answers.unknown ? UNKNOWN : "No labels.";
+      const none = say(answers.unknown ? "answer.unknown" : "labels.none");
+      const words = first ? say("labels.summary", { count: say("labels.count", { n: shown.length }), first: `${first.name}${value}` }) : none;
       if (byId("summary").textContent !== words) byId("summary").textContent = words;
     }, SETTLED);
   };
-}
-
-function read(store) {
-  return { answers: store.get("answers"), text: store.get("text"), card: store.get("card"), floor: store.get("sure") };
 }

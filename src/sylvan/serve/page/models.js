@@ -2,8 +2,9 @@
 
 import { events, get, route } from "./api.js";
 import { byId, el } from "./dom.js";
-import { count } from "./format.js";
-import { NO_CHOICES } from "./store.js";
+import { NO_CHOICES } from "./records.js";
+import { number, say } from "./sentences.js";
+import { keep, kept } from "./storage.js";
 import { fail } from "./status.js";
 
 export function startModels(store) {
@@ -14,9 +15,7 @@ export function startModels(store) {
     loading.abort();
     loading = new AbortController();
     const { signal } = loading;
-    if (store.get("model")) store.get("decided").set(store.get("model"), store.get("choices"));
-    const choices = store.get("decided").get(model) ?? NO_CHOICES;
-    store.set({ model, card: null, answers: null, explained: null, spans: [], choices, removed: null, wanted: 10 });
+    store.set({ model, card: null, answers: null, explained: null, spans: [], choices: NO_CHOICES, removed: null, wanted: 10 });
     try {
       store.set({ card: await get(route(model), signal) });
     } catch (problem) {
@@ -30,10 +29,11 @@ export function startModels(store) {
       store.set({ models });
       pick.replaceChildren(...models.map(({ name, title }) => el("option", { value: name }, title || name)));
       if (!models.length) {
-        fail(new Error("The service has no model."), load);
+        fail(new Error(say("models.none")), load);
         return;
       }
-      const first = models.find(({ takes }) => takes === "texts") ?? models[0];
+      const before = models.find(({ name }) => name === kept("model"));
+      const first = before ?? models.find(({ takes }) => takes === "texts") ?? models[0];
       pick.value = first.name;
       await choose(first.name);
     } catch (problem) {
@@ -50,11 +50,14 @@ export function startModels(store) {
     }
   }
 
-  pick.addEventListener("change", () => choose(pick.value));
+  pick.addEventListener("change", () => {
+    keep("model", pick.value);
+    choose(pick.value);
+  });
   events.addEventListener("version", refresh);
   store.on(["card"], () => {
     const card = store.get("card");
-    // The page is in English; the texts and labels may not be.
+    // The page is in a language of its own; the texts and labels may not be.
     for (const id of ["text", "compare-text", "mirror", "labels", "added", "search-list", "tree-list"]) {
       if (card?.language) byId(id).lang = card.language;
       else byId(id).removeAttribute("lang");
@@ -67,13 +70,13 @@ export function startModels(store) {
 
 /** One line about the model. */
 function about(card) {
-  const parts = [card.title || card.name, card.class, count(card.labels, "label")];
+  const parts = [card.title || card.name, card.class, say("about.labels", { n: card.labels })];
   const [measure, places] = Object.entries(card.measured?.measures ?? {})[0] ?? [];
   if (measure) {
     const [place, value] = Object.entries(places)[0];
-    parts.push(`${measure}@${place} ${Number(value).toFixed(3)} on ${card.measured.on}`);
+    parts.push(say("about.measured", { measure: `${measure}@${place}`, value: number(Number(value), { minimumFractionDigits: 3 }), file: card.measured.on }));
   }
-  parts.push(`version ${card.version}`);
+  parts.push(say("about.version", { version: card.version }));
   if (card.message) parts.push(card.message);
   return parts.filter(Boolean).join(" · ");
 }
@@ -86,13 +89,11 @@ function showOther(card) {
     : '{"features": [{"indices": [3, 17], "values": [0.8, 0.6]}], "k": 10}';
   const address = new URL(route(card.name, vectors ? "/search" : "/rank"), document.baseURI);
   byId("not-texts").replaceChildren(
-    el("h1", { id: "not-texts-title" }, `${card.title || card.name} takes ${vectors ? "vectors" : "features"}, not texts`),
+    el("h1", { id: "not-texts-title" }, say(vectors ? "notTexts.vectors" : "notTexts.features", { model: card.title || card.name })),
     el(
       "p",
       {},
-      vectors
-        ? "It finds the nearest of its vectors, so there is nothing to type here. Programs ask it like this:"
-        : "It ranks labels for rows of numbers, so there is nothing to type here. Programs ask it like this:",
+      say(vectors ? "notTexts.vectorsHow" : "notTexts.featuresHow"),
     ),
     el("pre", { tabindex: "0" }, `POST ${address}\nContent-Type: application/json\n\n${body}`),
   );

@@ -2,13 +2,14 @@
 
 import { allowBranch } from "./choices.js";
 import { button, el, setShare } from "./dom.js";
-import { branchTitle, integer, ordinal, score } from "./format.js";
+import { branchTitle, score } from "./format.js";
+import { ordinal, say } from "./sentences.js";
 
 /** A heading and a list for each tree of the model; none where it has no tree. */
 export function paths(store, label, explanation) {
   const votes = (explanation.trees ?? []).filter((vote) => vote.paths.length);
   return votes.flatMap((vote) => [
-    el("h3", {}, votes.length > 1 ? `Path in tree ${vote.number + 1}` : "Path in the tree"),
+    el("h3", {}, votes.length > 1 ? say("path.ofTree", { number: vote.number + 1 }) : say("path.title")),
     el("p", { class: "soft" }, reach(vote)),
     path(store, label, vote),
   ]);
@@ -16,10 +17,10 @@ export function paths(store, label, explanation) {
 
 /** Whether the search comes to the label, and what it would take. */
 function reach(vote) {
-  const copies = vote.paths.length > 1 ? `, the best of its ${vote.paths.length} places` : "";
-  if (vote.paths[0].lost_at === null) return `The search reaches this label${copies}.`;
-  const enough = vote.enough === null ? "" : ` A beam of ${integer(vote.enough)} instead of ${integer(vote.beam)} would.`;
-  return `The search doesn't reach this label${copies}.${enough}`;
+  const copies = vote.paths.length > 1 ? say("path.copies", { places: vote.paths.length }) : "";
+  if (vote.paths[0].lost_at === null) return `${say("path.reached")} ${copies}`;
+  const enough = vote.enough === null ? "" : say("path.enough", { enough: vote.enough, beam: vote.beam });
+  return `${say("path.notReached")} ${enough} ${copies}`;
 }
 
 function path(store, label, vote) {
@@ -33,7 +34,7 @@ function path(store, label, vote) {
     "div",
     {},
     el("ol", { class: "path" }, steps.map((step, i) => stepItem(store, step, ids[i], i === steps.length - 1 ? label : null))),
-    isDrawn(store) ? el("p", { class: "actions" }, button("Show it in the tree", show)) : null,
+    isDrawn(store) ? el("p", { class: "actions" }, button(say("path.show"), show)) : null,
   );
 }
 
@@ -55,15 +56,15 @@ function stepItem(store, step, id, label) {
       "div",
       { class: "step-head" },
       el("span", { class: "step-title", dir: "auto" }, title),
-      label || !isDrawn(store) ? null : button("Only this branch", allow, { class: "quiet", "aria-label": `Only this branch: ${title}` }),
+      label || !isDrawn(store) ? null : button(say("branch.only"), allow, { class: "quiet", "aria-label": say("branch.onlyThis", { title }) }),
     ),
     bar,
-    el("p", { class: "soft" }, stepWords(step, label ? "labels" : "branches")),
+    el("p", { class: "soft" }, stepWords(step, label ? "path.leaf" : "path.branch")),
   );
 }
 
 function stepWords(step, kind) {
-  const words = `${score(step.so_far)}, ${ordinal(step.place)} of ${integer(step.n_siblings)} ${kind} here`;
-  if (step.opened === false) return `${words}; not scored, as the search didn't come this far`;
-  return step.followed ? words : `${words}; the search leaves it here`;
+  const words = say(kind, { score: score(step.so_far), place: ordinal(step.place), n: step.n_siblings });
+  if (step.opened === false) return `${words}; ${say("path.notScored")}`;
+  return step.followed ? words : `${words}; ${say("path.left")}`;
 }

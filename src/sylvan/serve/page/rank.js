@@ -2,17 +2,14 @@
 
 import { post, route } from "./api.js";
 
-/** In place of labels, where the model knows nothing of a text. */
-export const UNKNOWN = "The model knows no word of this text, so it has no labels for it.";
-
 /** What an explanation and a removal name a label by. */
 export function labelKey(label) {
   return String(label);
 }
 
 /**
- * The best labels of a text: [{label, name, value}], where value is the probability, or the score without one; with
- * `unknown` where the model knows no word of the text.
+ * The best labels of a text: [{label, name, code, value}], where value is the probability, or the score without one, and
+ * code what a catalogue calls it, where that isn't its name; with `unknown` where the model knows no word of the text.
  */
 export async function rank(card, text, options, signal) {
   const body = { text, ...options };
@@ -20,7 +17,10 @@ export async function rank(card, text, options, signal) {
   const { results } = await post(route(card.name, "/rank"), body, signal);
   const result = results[0];
   const values = result.probabilities ?? result.scores;
-  const found = result.labels.map((label, i) => ({ label, name: String(result.names?.[i] ?? label), value: values[i] }));
+  const found = result.labels.map((label, i) => {
+    const name = String(result.names?.[i] ?? label);
+    return { label, name, code: result.uris?.[i] ?? (name === String(label) ? null : String(label)), value: values[i] };
+  });
   return Object.assign(found, { unknown: result.unknown ?? false });
 }
 

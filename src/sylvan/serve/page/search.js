@@ -1,11 +1,13 @@
-// A label by its name: completed while one types, then added by hand or asked why it isn't among the answers.
+// A subject by its name or a synonym: completed while one types, then added or asked why it isn't suggested. The first
+// that fits is highlighted, and Enter takes what is highlighted.
 
 import { get, route } from "./api.js";
 import { PAUSE } from "./answers.js";
-import { add } from "./choices.js";
+import { accept } from "./choices.js";
 import { byId, el } from "./dom.js";
-import { count } from "./format.js";
 import { Latest } from "./latest.js";
+import { BY } from "./records.js";
+import { say } from "./sentences.js";
 
 const LIMIT = 12;
 
@@ -13,52 +15,50 @@ export function startSearch(store) {
   const input = byId("search");
   const list = byId("search-list");
   const latest = new Latest();
-  let found = []; // [{label, name, rows}]
-  let active = -1; // the option that the arrow keys are at
-  let chosen = null;
+  let found = []; // [{label, name, rows, synonym}], for what was typed
+  let active = -1; // the one that is highlighted
 
-  const say = (words) => {
+  const note = (words) => {
     byId("search-note").textContent = words;
   };
-  const choose = (label) => {
-    chosen = label;
-    if (label) input.value = label.name;
-    byId("search-add").disabled = !label;
-    byId("search-why").disabled = !label || !store.get("card")?.explains;
-  };
   const close = () => {
-    active = -1;
     list.hidden = true;
     input.setAttribute("aria-expanded", "false");
     input.removeAttribute("aria-activedescendant");
   };
-  const take = (label) => {
-    latest.cancel();
-    close();
-    choose(label);
-    say("");
-    input.focus();
-  };
   const show = () => {
-    list.replaceChildren(...found.map((label, i) => option(label, i, i === active, () => take(label))));
+    list.replaceChildren(...found.map((label, i) => option(label, i, i === active, () => add(label))));
     list.hidden = !found.length;
     input.setAttribute("aria-expanded", String(found.length > 0));
-    if (active >= 0) {
-      input.setAttribute("aria-activedescendant", `search-option-${active}`);
-      list.children[active].scrollIntoView({ block: "nearest" });
-    } else {
-      input.removeAttribute("aria-activedescendant");
-    }
+    byId("search-add").disabled = active < 0;
+    byId("search-why").disabled = active < 0 || !store.get("card")?.explains;
+    if (active < 0) return;
+    input.setAttribute("aria-activedescendant", `search-option-${active}`);
+    list.children[active].scrollIntoView({ block: "nearest" });
+  };
+  const empty = () => {
+    latest.cancel();
+    found = [];
+    active = -1;
+    show();
+    close();
+  };
+  const add = (label) => {
+    if (!label) return;
+    accept(store, label, BY.person);
+    input.value = "";
+    empty();
+    note(say("search.added", label));
+    input.focus();
   };
 
   function complete() {
-    choose(null);
     const prefix = input.value.trim();
+    active = -1; // what is listed was found for other words
+    byId("search-add").disabled = byId("search-why").disabled = true;
+    note("");
     if (!prefix || !store.get("model")) {
-      latest.cancel();
-      found = [];
-      close();
-      say("");
+      empty();
       return;
     }
     latest.start(
@@ -66,14 +66,13 @@ export function startSearch(store) {
       async (signal) => {
         const query = new URLSearchParams({ prefix, limit: LIMIT });
         const { labels } = await get(route(store.get("model"), `/labels?${query}`), signal);
-        found = labels.map(({ label, name, rows }) => ({ label, name: String(name ?? label), rows }));
-        active = -1;
+        found = labels.map((label) => ({ ...label, name: String(label.name ?? label.label) }));
+        active = found.length ? 0 : -1;
         show();
-        const exact = found.find(({ name }) => name.toLowerCase() === prefix.toLowerCase());
-        if (exact && found.length === 1) take(exact);
-        say(found.length ? "" : "No label of this model begins like this.");
+        if (!found.length) close();
+        note(found.length ? "" : say("search.none"));
       },
-      (problem) => say(problem.message),
+      (problem) => note(problem.message),
     );
   }
 
@@ -82,13 +81,10 @@ export function startSearch(store) {
   input.addEventListener("keydown", (event) => {
     if (event.key === "Escape" && !list.hidden) {
       close();
-    } else if ((event.key === "ArrowDown" || event.key === "ArrowUp") && found.length) {
+    } else if ((event.key === "ArrowDown" || event.key === "ArrowUp") && active >= 0) {
       const step = event.key === "ArrowDown" ? 1 : -1;
-      // Past either end the focus is in the box again, as in every other box of this kind.
-      active = list.hidden ? (step > 0 ? 0 : found.length - 1) : ((active + step + found.length + 2) % (found.length + 1)) - 1;
+      if (!list.hidden) active = (active + step + found.length) % found.length;
       show();
-    } else if (event.key === "Enter" && active >= 0) {
-      take(found[active]);
     } else {
       return;
     }
@@ -96,26 +92,21 @@ export function startSearch(store) {
   });
   byId("search-form").addEventListener("submit", (event) => {
     event.preventDefault();
-    if (!chosen) return;
-    add(store, { label: chosen.label, name: chosen.name });
-    say(`Added ${chosen.name}.`);
-    input.value = "";
-    choose(null);
-    input.focus();
+    add(found[active]);
   });
   byId("search-why").addEventListener("click", () => {
-    if (chosen) store.set({ explained: { label: chosen.label, name: chosen.name } });
+    const { label, name } = found[active];
+    store.set({ explained: { label, name } });
   });
-  store.on(["model"], () => {
+  store.on(["model", "place"], () => {
     input.value = "";
-    found = [];
-    choose(null);
-    close();
+    note("");
+    empty();
   });
 }
 
-function option({ label, name, rows }, i, active, take) {
-  const note = [String(label) === name ? null : String(label), Number.isInteger(rows) ? count(rows, "text") : null];
+function option({ label, name, rows, synonym }, i, active, take) {
+  const notes = [synonym && say("search.synonym", { synonym }), String(label) !== name && String(label), Number.isInteger(rows) && say("search.rows", { n: rows })];
   return el(
     "li",
     {
@@ -125,7 +116,7 @@ function option({ label, name, rows }, i, active, take) {
       // Before the box loses the focus, which closes the list.
       on: { mousedown: (event) => event.preventDefault(), click: take },
     },
-    el("span", { dir: "auto" }, name),
-    el("span", { class: "soft" }, note.filter(Boolean).join(" · ")),
+    el("span", { class: "option-name", dir: "auto" }, name),
+    notes.filter(Boolean).map((words) => el("span", { class: "soft" }, words)),
   );
 }

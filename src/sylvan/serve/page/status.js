@@ -2,12 +2,9 @@
 
 import { events, retry, setKey } from "./api.js";
 import { byId } from "./dom.js";
+import { say } from "./sentences.js";
 
-const WORDS = {
-  offline: "The service can't be reached. Trying again by itself",
-  loading: "The service is starting or restarting",
-  busy: "The service is busy. Trying again by itself",
-};
+const WAITS = { offline: "waiting.offline", loading: "waiting.loading", busy: "waiting.busy" };
 
 let again = () => {};
 
@@ -40,12 +37,12 @@ export function startStatus(store) {
     if (condition) clearFailure(); // what failed before is asked again, or isn't asked any more
     if (banner.hidden) return;
     banner.dataset.kind = condition.kind;
-    const words = condition.kind === "loading" && condition.detail ? condition.detail : `${WORDS[condition.kind]}.`;
+    const words = condition.kind === "loading" && condition.detail ? condition.detail : say(WAITS[condition.kind]);
     if (byId("waiting-text").textContent !== words) byId("waiting-text").textContent = words;
     // The seconds stand on the button, not in the text, which a screen reader would read out every second.
     const count = () => {
       const seconds = Math.max(Math.ceil((condition.until - Date.now()) / 1000), 0);
-      byId("waiting-retry").textContent = seconds > 1 ? `Try now (else in ${seconds} s)` : "Try now";
+      byId("waiting-retry").textContent = seconds > 1 ? say("waiting.seconds", { seconds }) : say("waiting.retry");
     };
     count();
     ticking = setInterval(count, 1000);
@@ -53,7 +50,7 @@ export function startStatus(store) {
 
   events.addEventListener("version", ({ detail: { model, version } }) => {
     const card = store.get("models").find(({ name }) => name === model);
-    byId("version-text").textContent = `A new version of ${card?.title || model} answers from now on: ${version}.`;
+    byId("version-text").textContent = say("version.new", { model: card?.title || model, version });
     byId("version-note").hidden = false;
   });
 

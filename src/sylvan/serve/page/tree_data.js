@@ -2,6 +2,7 @@
 
 import { get, route } from "./api.js";
 import { branchTitle } from "./format.js";
+import { say } from "./sentences.js";
 
 export class TreeData {
   #model;
@@ -44,7 +45,7 @@ export class TreeData {
     const known = this.#nodes.get(found.id);
     const node = known ?? {
       id: found.id,
-      title: found.leaf ? found.title : branchTitle(found.title),
+      title: found.id === this.rootId ? say("tree.all") : found.leaf ? found.title : branchTitle(found.title),
       labels: found.labels,
       leaf: found.leaf,
       label: found.label,

@@ -1,13 +1,16 @@
 // The tree as a drawing: a box a node, from left to right, that moves and zooms.
 
 import { svg } from "./dom.js";
-import { integer, shortened } from "./format.js";
+import { shortened } from "./format.js";
 import { PanZoom } from "./pan_zoom.js";
+import { number, say } from "./sentences.js";
 import { litNote } from "./tree_state.js";
 
 const BOX = { width: 170, height: 38 };
 const GAP = { x: 34, y: 6 };
+const EDGE = 8; // between text and the edge of its box, and between a title and its note
 const LINES = [16, 31]; // where text stands in a box
+const MIDDLE = BOX.height / 2 + 4; // where a single line does
 const LETTERS = 45; // no line is longer, in any font
 
 export class TreeDrawing {
@@ -73,16 +76,17 @@ export class TreeDrawing {
   #box(node, x, y, lit) {
     const classes = ["node", node.leaf && "leaf", this.#tree.isOpen(node) && "open", this.#tree.chosen === node.id && "chosen"];
     if (lit) classes.push(lit.onPath ? "on-path" : lit.followed ? "followed" : "scored");
-    const note = lit && litNote(lit) ? litNote(lit) : node.leaf ? "" : integer(node.labels);
-    const [first, second] = twoLines(node.title, BOX.width - 16, textWidth(note) + 14, lit?.onPath);
+    const note = lit && litNote(lit) ? litNote(lit) : node.leaf ? "" : number(node.labels);
+    const noteWidth = note ? textWidth(note) + EDGE : 0;
+    const [first, second] = twoLines(node.title, BOX.width - 2 * EDGE, noteWidth, lit?.onPath);
     return svg(
       "g",
       { class: classes.filter(Boolean).join(" "), transform: `translate(${x} ${y})`, "data-id": node.id },
       svg("title", {}, node.title),
       svg("rect", { width: BOX.width, height: BOX.height, rx: 5 }),
-      svg("text", { class: "node-title", x: 8, y: second ? LINES[0] : BOX.height / 2 + 4 }, first),
-      svg("text", { class: "node-title", x: 8, y: LINES[1] }, second),
-      svg("text", { class: "node-note", x: BOX.width - 8, y: second ? LINES[1] : BOX.height / 2 + 4, "text-anchor": "end" }, note),
+      titleLine(first, second ? LINES[0] : MIDDLE, second ? 0 : noteWidth),
+      second ? titleLine(second, LINES[1], noteWidth) : null,
+      svg("text", { class: "node-note", x: BOX.width - EDGE, y: second ? LINES[1] : MIDDLE, "text-anchor": "end" }, note),
     );
   }
 
@@ -111,18 +115,24 @@ let pen = null;
 
 function textWidth(text, bold = false) {
   pen ??= document.createElement("canvas").getContext("2d");
+  pen.textRendering = "geometricPrecision"; // as the style sheet has it
   pen.font = `${bold ? "600 " : ""}12.5px ${getComputedStyle(document.body).fontFamily}`;
   return pen.measureText(text).width;
 }
 
+/** A line of a title in a window of its own: whatever the font is like, it never runs into the note beside it. */
+function titleLine(words, y, noteWidth) {
+  const width = BOX.width - 2 * EDGE - noteWidth;
+  return svg("svg", { x: EDGE, y: 0, width, height: BOX.height, overflow: "hidden" }, svg("text", { class: "node-title", y }, words));
+}
+
 /** A title on one line beside its note, or on two, the second beside the note; SVG's text breaks no lines of its own. */
 function twoLines(title, width, note, bold) {
-  if (textWidth(title, bold) <= width - note) return [title, ""];
   const words = title.split(/\s+/u);
+  if (words.length === 1 || textWidth(title, bold) <= width - note) return [fitted(title, width - note, bold), ""];
   let taken = 1;
-  while (taken < words.length && textWidth(words.slice(0, taken + 1).join(" "), bold) <= width) taken += 1;
-  const first = fitted(words.slice(0, taken).join(" "), width, bold);
-  return [first, taken < words.length ? fitted(words.slice(taken).join(" "), width - note, bold) : ""];
+  while (taken < words.length - 1 && textWidth(words.slice(0, taken + 1).join(" "), bold) <= width) taken += 1;
+  return [fitted(words.slice(0, taken).join(" "), width, bold), fitted(words.slice(taken).join(" "), width - note, bold)];
 }
 
 /** As much of a line as fits. */
@@ -134,12 +144,12 @@ function fitted(title, width, bold) {
   return "…";
 }
 
-function moreBox(node, x, y, number, shows) {
+function moreBox(node, x, y, n, shows) {
   return svg(
     "g",
     { class: "node more", transform: `translate(${x} ${y})`, ...(shows ? { "data-id": node.id, "data-more": "1" } : {}) },
     svg("rect", { width: BOX.width, height: BOX.height, rx: 5 }),
-    svg("text", { class: "node-note", x: 8, y: BOX.height / 2 + 4 }, shows ? `${integer(number)} more…` : `${integer(number)} more, not listed`),
+    svg("text", { class: "node-note", x: EDGE, y: MIDDLE }, fitted(say(shows ? "tree.moreHere" : "tree.beyond", { n }), BOX.width - 2 * EDGE)),
   );
 }
 

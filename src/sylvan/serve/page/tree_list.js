@@ -1,7 +1,7 @@
 // The tree as a nested list: the whole of it for a keyboard and a screen reader, and an index beside the drawing.
 
 import { el } from "./dom.js";
-import { count, integer } from "./format.js";
+import { number, say } from "./sentences.js";
 import { litNote, litWords } from "./tree_state.js";
 
 export class TreeList {
@@ -44,8 +44,8 @@ export class TreeList {
     const lit = tree.lit(node);
     const { children, hidden, beyond } = tree.children(node);
     const all = children.length + (hidden || beyond ? 1 : 0);
-    const note = (lit && litNote(lit)) || (node.leaf ? "" : integer(node.labels));
-    const words = [node.leaf ? null : count(node.labels, "label"), lit ? litWords(lit) : null].filter(Boolean);
+    const note = (lit && litNote(lit)) || (node.leaf ? "" : number(node.labels));
+    const words = [node.leaf ? null : say("tree.labels", { n: node.labels }), lit ? litWords(lit) : null].filter(Boolean);
     return el(
       "li",
       { role: "none", class: lit ? (lit.onPath ? "on-path" : lit.followed ? "followed" : "scored") : null },
@@ -72,8 +72,8 @@ export class TreeList {
             "ul",
             { role: "group" },
             children.map((child, i) => this.#item(child, level + 1, i + 1, all)),
-            hidden ? more(node, level + 1, all, `Show ${integer(hidden)} more`) : null,
-            !hidden && beyond ? more(null, level + 1, all, `${integer(beyond)} more that are not listed`) : null,
+            hidden ? more(node, level + 1, all, say("tree.more", { n: hidden })) : null,
+            !hidden && beyond ? more(null, level + 1, all, say("tree.beyond", { n: beyond })) : null,
           )
         : null,
     );

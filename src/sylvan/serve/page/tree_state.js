@@ -1,6 +1,7 @@
 // What is open, chosen and lit in the tree, apart from how it is shown.
 
-import { ordinal, score as scoreWords } from "./format.js";
+import { score as scoreWords } from "./format.js";
+import { ordinal, say } from "./sentences.js";
 import { fail } from "./status.js";
 
 const FIRST = 12; // children shown of a node until a person asks for more
@@ -137,7 +138,6 @@ export function litNote({ score, place, bounded }) {
 
 /** What the search thought of a node, in words. */
 export function litWords(lit) {
-  const value = litNote(lit) ? `, ${litNote(lit)}` : "";
-  if (lit.onPath) return `on the lit path${value}`;
-  return lit.followed ? `followed by the search${value}` : `scored by the search${value}, not followed`;
+  const words = say(lit.onPath ? "tree.onPath" : lit.followed ? "tree.followed" : "tree.scored");
+  return [words, litNote(lit)].filter(Boolean).join(", ");
 }

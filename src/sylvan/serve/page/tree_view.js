@@ -4,8 +4,9 @@ import { post, route } from "./api.js";
 import { PAUSE } from "./answers.js";
 import { allowBranch } from "./choices.js";
 import { button, byId, el } from "./dom.js";
-import { count, shortened } from "./format.js";
+import { shortened } from "./format.js";
 import { Latest } from "./latest.js";
+import { say } from "./sentences.js";
 import { fail } from "./status.js";
 import { TreeData } from "./tree_data.js";
 import { TreeDrawing } from "./tree_drawing.js";
@@ -32,7 +33,7 @@ export function startTree(store) {
     const card = store.get("card");
     latest.cancel();
     if (!card?.n_trees) return;
-    number.replaceChildren(...Array.from({ length: card.n_trees }, (_, i) => el("option", { value: i }, `${i + 1} of ${card.n_trees}`)));
+    number.replaceChildren(...Array.from({ length: card.n_trees }, (_, i) => el("option", { value: i }, say("tree.number", { number: i + 1, all: card.n_trees }))));
     byId("tree-pick").hidden = card.n_trees < 2;
     await start(0);
   }
@@ -130,20 +131,20 @@ function chosen(store, tree) {
   const branch = store.get("choices").branch;
   const lit = tree.lit(node);
   const explain = () => {
-    store.set({ view: "tag" }); // before the address says so: what is out of sight can't take the focus
-    window.location.hash = "tag";
+    store.set({ view: "record" }); // before the address says so: what is out of sight can't take the focus
+    window.location.hash = "record";
     store.set({ explained: { label: node.label, name: node.title } });
   };
   const texts = store.get("card")?.takes === "texts";
   let action = null;
-  if (texts && node.leaf && store.get("card").explains) action = button("Why this label, or why not?", explain);
+  if (texts && node.leaf && store.get("card").explains) action = button(say("tree.why"), explain);
   if (texts && !node.leaf) {
     action =
       branch?.id === node.id
-        ? button("Allow all branches again", () => allowBranch(store, null))
-        : button("Allow only this branch", () => allowBranch(store, { id: node.id, title: node.title }));
+        ? button(say("branch.all"), () => allowBranch(store, null))
+        : button(say("branch.allow"), () => allowBranch(store, { id: node.id, title: node.title }));
   }
-  const words = [node.leaf ? "A label" : count(node.labels, "label"), lit ? litWords(lit) : null];
+  const words = [node.leaf ? say("tree.leaf") : say("tree.labels", { n: node.labels }), lit ? litWords(lit) : null];
   place.replaceChildren(
     el("p", { class: "chosen-title", dir: "auto" }, node.title),
     el("p", { class: "soft" }, words.filter(Boolean).join(" · ")),

@@ -1,14 +1,15 @@
 // Which view is open: the address after # says it, so that the browser's back button works.
 
 import { byId } from "./dom.js";
+import { say } from "./sentences.js";
 
-const TITLES = { tag: "Tag", tree: "Tree", compare: "Compare" };
+const TITLES = { record: "view.record", tree: "view.tree", compare: "view.compare" };
 
 export function startViews(store) {
   const links = [...document.querySelectorAll("nav a[data-view]")];
 
   const open = () => {
-    const view = window.location.hash.slice(1) || "tag";
+    const view = window.location.hash.slice(1) || "record";
     if (!(view in TITLES)) return;
     store.set({ view });
   };
@@ -16,7 +17,7 @@ export function startViews(store) {
     const card = store.get("card");
     const noTree = card !== null && !card.n_trees;
     if (noTree && store.get("view") === "tree") {
-      window.location.hash = "tag"; // this model has no such view
+      window.location.hash = "record"; // this model has no such view
       return;
     }
     const view = store.get("view");
@@ -28,9 +29,8 @@ export function startViews(store) {
       if (link.dataset.view === view) link.setAttribute("aria-current", "page");
       else link.removeAttribute("aria-current");
     }
-    byId("hint-tree").hidden = noTree;
     byId("model-pick").hidden = view === "compare" || store.get("models").length < 2; // compare has its own two
-    document.title = `${TITLES[view]} · Sylvan`;
+    document.title = `${say(TITLES[view])} · Sylvan`;
   };
 
   store.on(["view", "card", "models"], show);

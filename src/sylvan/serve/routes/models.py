@@ -26,7 +26,7 @@ _PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 _FOLDER = Path(__file__).parents[1] / "page"
 _TYPES = {
     ".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8",
-    ".svg": "image/svg+xml",
+    ".json": "application/json", ".svg": "image/svg+xml",
 }  # fmt: skip
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
@@ -86,6 +86,9 @@ class ModelCard(msgspec.Struct):
     options: list[str] = []
     language: str | None = None
     fields: list[str] = []
+    labels_field: str = "labels"
+    threshold: dict[str, Any] | None = None
+    relations: bool = False
 
 
 class ModelHealth(msgspec.Struct):
@@ -149,7 +152,8 @@ async def describe(call: Call) -> ModelCard | Reply:
         card.written_by, version.loaded, takes != "vectors" and has_probabilities(version.model), len(version.trees),
         takes != "vectors", version.examples is not None or hasattr(version.inner, "nearest_with"),
         takes == "texts" and bool(call.service.keyring), version.rank_options, served.folder.language,
-        list(version.text_fields),
+        list(version.text_fields), getattr(version.model, "labels_field_", "labels"), card.threshold,
+        version.subjects is not None and any(version.subjects.broader.values()),
     )  # fmt: skip
 
 

@@ -19,8 +19,9 @@ from sylvan.params.wording import counted
 from sylvan.serve.answers import Explained, RankedRow, answers, check, explain, explained, labels_below, node_of
 from sylvan.serve.bodies import Asked, id_of, ids_of, record_at_the_top, rows_of, text_of, with_fields
 from sylvan.serve.calls import JSON, NDJSON, Call, Operation, Parameter, Reply, convert, decode
+from sylvan.serve.names import MatchingLabel, Relations
 from sylvan.serve.problems import Problem
-from sylvan.serve.versions import MatchingLabel, Served, Version
+from sylvan.serve.versions import Served, Version
 
 _MOST, _LONGEST = 100, 1000
 _MOST_NODES = 2_000  # of an answer
@@ -214,7 +215,8 @@ async def search(call: Call) -> Found:
 
 
 class MatchingLabels(msgspec.Struct):
-    """Labels in alphabetical order; those whose whole name begins with the prefix first."""
+    """Labels in alphabetical order; those whose whole name begins with the prefix first, those found by a synonym
+    last."""
 
     labels: list[MatchingLabel]
 
@@ -228,7 +230,7 @@ def number_in(query: dict[str, str], name: str, usual: int, low: int, high: int)
 
 
 async def labels(call: Call) -> MatchingLabels:
-    """Lists labels by how their names, or words in them, begin."""
+    """Lists labels by how their names or synonyms, or words in them, begin."""
     _, version = call.asked()
     if version.takes == "vectors":
         raise Problem(422, f"The model {call.model!r} is an index of vectors: it has no labels.")
@@ -237,6 +239,15 @@ async def labels(call: Call) -> MatchingLabels:
     if len(prefix) > _LONGEST:
         raise Problem(422, f"The 'prefix' parameter must have at most {_LONGEST} characters. Got {len(prefix)}.")
     return MatchingLabels(await asyncio.to_thread(version.complete, prefix, limit))
+
+
+async def relations(call: Call) -> Relations:
+    """Lists what is broader and narrower than a label, as the vocabulary has it."""
+    _, version = call.asked()
+    label = call.query().get("label", "")
+    if not 0 < len(label) <= _LONGEST:
+        raise Problem(422, f"The 'label' parameter must have 1 to {_LONGEST} characters. Got {len(label)}.")
+    return await asyncio.to_thread(version.relations, label)
 
 
 class TreeNode(msgspec.Struct, omit_defaults=True):
@@ -374,5 +385,9 @@ OPERATIONS = (
                Parameter("limit", "How many labels at most.",
                          {"type": "integer", "minimum": 1, "maximum": _MOST, "default": 20})),
         errors=(400, 422),
+    ),
+    Operation(
+        "GET", "/v1/models/{model}/relations", relations, Relations,
+        query=(Parameter("label", "The label.", {"type": "string", "maxLength": _LONGEST}),), errors=(400, 422),
     ),
 )  # fmt: skip
