@@ -45,7 +45,7 @@ def test_labels_of_a_marc_record(labels: Any, first: list[str], tmp_path: Path) 
     ("Whaling /", "Whaling"), ("Whaling :", "Whaling"), ("Whaling ;", "Whaling"), ("Melville, H.", "Melville, H."),
     ("Melville, Herman,", "Melville, Herman"), ("1819-1891.", "1819-1891"), ("U.S. Navy.", "U.S. Navy"),
     ("B.C.", "B.C."), ('"Essex" (Ship).', '"Essex" (Ship)'), ("http://id.org/1/", "http://id.org/1/"),
-    ("Cafe\u0301.", "Café"), ("Öl.", "Öl."),
+    ("Cafe\u0301.", "Café"), ("Öl.", "Öl."), ("Recipes, etc.", "Recipes, etc."), ("1838-.", "1838-"),
 ])  # fmt: skip
 def test_punctuation_at_the_end_of_labels(text: str, label: str, tmp_path: Path) -> None:
     record = [("245 00", "aMoby Dick"), ("650  0", f"a{text}")]

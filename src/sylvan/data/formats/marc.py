@@ -25,7 +25,7 @@ _PART = re.compile(r"([0-9A-Z]{3})(?:\|([0-9a-z *]{2})\|)?([a-z0-9]*)")
 _NON_FILING = dict.fromkeys((0x88, 0x89, 0x98, 0x9C))  # characters around what isn't sorted, such as an article
 # What ISBD puts at the end: a mark before the next part, and a full stop, here one that ends no abbreviation.
 _MARKS = re.compile(r"\s*[/:;,=]\s*$")
-_STOP = re.compile(r"(?<=[^\W_]{3})\.$|(?<=[)\]\"”])\.$")
+_STOP = re.compile(r"(?<=[^\W_]{3})(?<!\betc)(?<!\bInc)(?<!\bLtd)\.$|(?<=[-)\]\"”])\.$")
 _LISTED = 100  # fields that are named
 
 
@@ -41,7 +41,8 @@ def read_marc(
     any first and the second 0 (a blank is written as one). Every field that is there counts, and every subfield.
 
     Characters that mark what isn't sorted are left out, and so is the punctuation at the end of labels: ``Whaling.``
-    and ``Whaling /`` are ``Whaling``. A full stop stays behind fewer than three letters.
+    and ``Whaling /`` are ``Whaling``. A full stop stays behind fewer than three letters and behind "etc", "Inc" and
+    "Ltd".
 
     Parameters
     ----------
