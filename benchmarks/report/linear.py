@@ -120,6 +120,13 @@ PAPER_SETTINGS = (
     "answers aren't those of the other reading, a line above. CPU seconds of all threads, on a machine with other "
     "work."
 )
+BASKETS = (
+    "By `python -m benchmarks.linear.baskets`, on one thread: a user's items are a basket, four baskets in five are "
+    "learned from, and of each of the others one item is hidden and to be found from those that are left. Where "
+    "nothing else is said, Sylvan's models are fitted on (baskets, baskets) and ranked with `denied=seen` "
+    "([the tutorial](../tutorials/baskets.md)). Item-kNN is SciPy's: cosines of the items' columns, summed over the "
+    "basket."
+)
 ABLATION_RANDOM = {"Eurlex-4K": "79.3/67.1/55.9"}
 ABLATION = (
     "By `python -m benchmarks.linear.ablation`, as in section 6.4 of PECOS: P@1/3/5 by the number of trees T and the "
@@ -278,6 +285,14 @@ def _tail_cells(run: Record, *macro: str) -> list[str]:
     return [markdown.at(run, "P"), markdown.at(run, "PSP"), *means]
 
 
+def baskets_table(record: Record) -> list[str]:
+    """What ``baskets.py`` measured."""
+    keys = (("P@1", 2), ("R@10", 2), ("nDCG@10", 2), ("fit_cpu_s", 2), ("row_cpu_ms", 4))
+    rows = [[run["model"], *(f"{run[key]:.{digits}f}" for key, digits in keys)] for run in record["runs"]]
+    words = f"{record['baskets']:,} baskets of {record['items']:,} items; of {record['test']:,} an item is hidden."
+    return [words, "", *markdown.table("| | P@1 | R@10 | nDCG@10 | fit, CPU-s | a basket, CPU-ms |", rows)]
+
+
 def memory_table(record: Record) -> list[str]:
     """What ``memory.py`` measured; times against the first row's, which are of the same machine and day."""
     rows, whole = [], record["runs"][0]["cpu_s"]
@@ -392,6 +407,7 @@ BY_SET = {  # the sections with tables for each set: title, words, tables
     "vectorizers": ("Vectorisers", VECTORIZERS, vectorizers_table),
     "word-forms": ("Stems and lemmas", WORD_FORMS, word_forms_table),
     "constraints": ("Constraints", CONSTRAINTS, constraints_table),
+    "baskets": ("Baskets", BASKETS, baskets_table),
     "importers": ("Imported models", IMPORTERS, importers_table),
     "memory": ("Memory limits and resuming", MEMORY, memory_table),
     "neighbors": ("Neighbours and rare labels", NEIGHBORS, neighbors_tables),

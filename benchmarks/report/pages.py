@@ -36,7 +36,7 @@ TOPICS = (
         "What parameters gain and cost, one choice at a time.",
         ("Which defaults", "As the paper has it", "Branching, trees and clusters", "Choices of XR-Linear",
          "Labels in several clusters", "Clusters without rows", "Vectorisers", "Stems and lemmas", "Constraints",
-         "Finding a row of weights", "Plans", "Very many labels"),
+         "Baskets", "Finding a row of weights", "Plans", "Very many labels"),
     ),
     Topic(
         "beyond",

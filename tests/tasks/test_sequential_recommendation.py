@@ -17,10 +17,10 @@ from sylvan.arrays.topk import TopK
 from sylvan.data import SequenceData, build_sequences
 from sylvan.errors import DataError, ParameterError
 from sylvan.neural import SASRec, train
-from sylvan.sampling import FullSoftmaxLoss, SampledSoftmaxLoss, Uniform
+from sylvan.sampling import FullSoftmaxLoss, SampledSoftmaxLoss, Uniform, topk
 from sylvan.sampling.tensors import slices
 from sylvan.tasks import SequentialRecommendation
-from sylvan.tasks.base import ranking_measures, target_ranks, top_classes
+from sylvan.tasks.base import ranking_measures, target_ranks
 from sylvan.tasks.sequential_recommendation import Questions, SequenceSplit, split_sequences, windows
 
 SMALL: dict[str, Any] = {"dim": 16, "hidden": 16, "max_length": 5, "dropout": 0.0}
@@ -320,7 +320,8 @@ def test_measures_agree_with_sylvan_s_metrics_and_with_loops() -> None:
     queries, table, targets = torch.randn(40, 6), torch.randn(70, 6), torch.randint(70, (40,))
     ranks = target_ranks(queries, table, targets)
     found = ranking_measures(ranks)
-    top = top_classes(queries, table, 50, most=200)
+    best = topk(queries, table, 50)
+    top = TopK(best.classes.int().numpy(), best.scores.numpy())
     truth = targets.numpy()
     for k in (10, 20, 50):
         assert found[f"ndcg@{k}"] == pytest.approx(metrics.ndcg(truth, top, k)[k], rel=1e-6)
@@ -342,17 +343,6 @@ def test_the_item_asked_for_stays_in_though_it_was_seen() -> None:
     seen = torch.tensor([0, 0]), torch.tensor([0, 2])
     assert target_ranks(queries, table, torch.tensor([2])).item() == 3
     assert target_ranks(queries, table, torch.tensor([2]), seen).item() == 2
-
-
-@pytest.mark.parametrize("most", [1, 17, None])
-def test_top_classes_against_a_full_sort(most: int | None) -> None:
-    torch.manual_seed(1)
-    queries, table, bias = torch.randn(9, 4), torch.randn(11, 4), torch.randn(11)
-    top = top_classes(queries, table, 3, bias, most)
-    assert isinstance(top, TopK)
-    scores = (queries @ table.T + bias).numpy()
-    np.testing.assert_array_equal(top.labels, np.argsort(-scores, axis=1)[:, :3])
-    assert top_classes(queries, table, 99).k == 11
 
 
 def test_chunks_hold_few_scores() -> None:

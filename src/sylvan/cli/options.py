@@ -17,7 +17,7 @@ from sylvan.cli.io.formats import FORMATS
 from sylvan.cli.session import OPTIONS, Session, say
 from sylvan.errors import DataError, ModelError, ParameterError
 from sylvan.params.fields import Constraint, Instance, Jobs, Parameterized, check_value
-from sylvan.params.wording import counted
+from sylvan.params.wording import called_here, counted
 from sylvan.serve.settings import read_toml
 
 
@@ -392,6 +392,8 @@ def _hint(owner: type[Parameterized], name: str) -> str:
     """What may have been meant by a name that ``owner`` doesn't know."""
     names = owner.parameter_names()
     of_parts = [setting for setting, *_ in settable_parameters(owner)]
+    if (sentence := called_here(name, [*names, *of_parts])) is not None:
+        return sentence
     same = [setting for setting in of_parts if setting.rpartition("__")[2] == name]
     near = same or difflib.get_close_matches(name, [*names, *of_parts], n=1)
     words = " or ".join(map(repr, near))

@@ -669,6 +669,19 @@ class Estimator(Fitted):
         name = type(self).__name__
         raise UnsupportedError(f"{name} has no partial_fit: call fit with all rows, or update where a model has one.")
 
+    @property
+    def decision_function(self) -> Any:
+        """Not available, as no score of every label is made: ``hasattr`` is False, for scikit-learn's tools too.
+
+        Raises
+        ------
+        UnsupportedError
+        """
+        raise UnsupportedError(
+            f"{type(self).__name__} has no decision_function: rank(X, k).scores are the scores of the best labels, and "
+            "predict_proba has their probabilities."
+        )
+
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """P@1: the share of rows whose best label is correct.
 

@@ -30,9 +30,31 @@ def counted(n: int, singular: str) -> str:
     return f"{n:,} {noun(n, singular)}"
 
 
+# What scikit-learn calls a parameter: the name here that stands for it, and the sentence that says so.
+_ELSEWHERE = {
+    name: (ours, f"It is called {ours!r} here.")
+    for name, ours in (
+        ("random_state", "seed"), ("C", "cost"), ("ngram_range", "ngrams"), ("tol", "tolerance"),
+        ("max_iter", "max_iterations"), ("n_estimators", "n_trees"),
+    )
+} | {
+    "class_weight": ("positive_cost", "Positives are weighed by 'positive_cost', and rows by sample_weight of fit."),
+    "stop_words": ("max_df", "Frequent words are left out by 'max_df', as in max_df=0.5."),
+    "tokenizer": ("analyzer", "Texts are split by 'analyzer': give words of your own with blanks between them."),
+}  # fmt: skip
+
+
+def called_here(name: str, names: Iterable[str]) -> str | None:
+    """What one of ``names`` is for which scikit-learn has the name that is given, in a sentence."""
+    ours, sentence = _ELSEWHERE.get(name, ("", ""))
+    return sentence if ours in names else None
+
+
 def did_you_mean(name: str, candidates: Iterable[str]) -> str:
     """A question that names what is spelled most like ``name``; all that there is, where nothing is like it."""
     names = list(candidates)
+    if (sentence := called_here(name, names)) is not None:
+        return sentence
     near = difflib.get_close_matches(name, names, n=1)
     return f"Did you mean {near[0]!r}?" if near else f"Known names: {', '.join(names) or 'none'}."
 

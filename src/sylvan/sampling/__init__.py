@@ -15,7 +15,8 @@ from sylvan.lazy import lazy_names, need_torch, typed_names
 need_torch("sylvan.sampling")
 
 if TYPE_CHECKING:
-    from sylvan.sampling.beam_tree_head import BeamTreeHead, BestClasses
+    from sylvan.sampling.beam_tree_head import BeamTreeHead
+    from sylvan.sampling.best_classes import BestClasses, topk
     from sylvan.sampling.by_name import make_head, make_loss, make_sampler, make_tail_sampler
     from sylvan.sampling.losses.cane import CANELoss, FrequencySubsets
     from sylvan.sampling.losses.loss import ClassLoss
@@ -42,7 +43,7 @@ __all__ = [
     "FrequencySubsets", "FullSoftmaxLoss", "HarmfulOptimizerWarning", "HeadAndTailLoss", "InBatch", "LogUniform",
     "LossCheck", "NCELoss", "NegativeSamplingLoss", "OneVsEachLoss", "RowwiseAdagrad", "SampledLossWarning",
     "SampledSoftmaxLoss", "Sampler", "Softmax", "Sphere", "StaleSamplerWarning", "Subset", "Uniform", "Unigram",
-    "check_optimizer", "make_head", "make_loss", "make_sampler", "make_tail_sampler",
+    "check_optimizer", "make_head", "make_loss", "make_sampler", "make_tail_sampler", "topk",
 ]  # fmt: skip
 
 # A module is loaded when a name of it is first asked for.

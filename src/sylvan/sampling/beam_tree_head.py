@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import numpy as np
 import torch
@@ -12,6 +12,7 @@ from sylvan.errors import DataError, ParameterError
 from sylvan.indexing.tree import LabelTree, check_class_tree, class_edges, first_edges
 from sylvan.params.fields import KW_ONLY, Flag, Instance, Number, Range, check_value, parameterized
 from sylvan.sampling import tensors
+from sylvan.sampling.best_classes import BestClasses
 from sylvan.sampling.losses import loss as class_loss
 from sylvan.sampling.losses.logits import class_logits
 from sylvan.sampling.losses.loss import Positives, ReducedLoss, Selection
@@ -120,21 +121,6 @@ class TreePaths(nn.Module):
         wide = at_least_single(queries, table)
         scores = product(queries.to(wide), table[part].to(wide))
         return scores if bias is None else scores + bias[part]
-
-
-class BestClasses(NamedTuple):
-    """The best classes of each query, best first.
-
-    Attributes
-    ----------
-    classes : Tensor of int64, shape (..., k)
-        A row with fewer than k answers ends in -1.
-    scores : Tensor of float, shape (..., k)
-        Their scores, falling; minus infinity where the class is -1.
-    """
-
-    classes: Tensor
-    scores: Tensor
 
 
 @parameterized

@@ -31,6 +31,7 @@ from sylvan.sampling import (
     make_loss,
     make_sampler,
     make_tail_sampler,
+    topk,
 )
 from sylvan.sampling.by_name import HEADS, LOSSES, SAMPLERS, need_name, need_parameters
 from sylvan.sampling.losses.sampled_softmax import CrossEntropyEstimate
@@ -77,18 +78,6 @@ def ranking_measures(ranks: Tensor, at: Sequence[int] = (10, 20, 50)) -> dict[st
     gain = 1 / torch.log2(place + 1)
     results = {f"ndcg@{k}": float((gain * (ranks <= k)).mean()) for k in at}
     return results | {f"recall@{k}": float((ranks <= k).double().mean()) for k in at}
-
-
-@torch.no_grad()
-def top_classes(queries: Tensor, table: Tensor, k: int, bias: Tensor | None = None, most: int | None = None) -> TopK:
-    """The ``k`` classes with the highest inner products of each query, best first (fewer when there are fewer)."""
-    labels = np.empty((len(queries), min(k, len(table))), np.int32)
-    values = np.empty(labels.shape, np.float32)
-    for part in slices(len(queries), len(table), most or _SCORES):
-        scores = queries[part].float() @ table.float().t()
-        best = torch.topk(scores if bias is None else scores + bias.float(), labels.shape[1], dim=1)
-        labels[part], values[part] = best.indices.cpu().numpy(), best.values.cpu().numpy()
-    return TopK(labels, values)
 
 
 def usual_loss(sampler: Any, n_classes: int) -> str:
@@ -186,9 +175,9 @@ class ClassObjective(nn.Module):
 
     def top_classes(self, queries: Tensor, table: Tensor, k: int) -> TopK:
         """The best classes of queries (n, dim): of all classes, or of those that a head's search finds."""
-        if not isinstance(self.loss, BeamTreeHead):
-            return top_classes(queries, self.output_embeddings(table), k)
-        best = self.loss.topk(queries, min(k, self.loss.n_classes))
+        classes = self.output_embeddings(table)
+        k = min(k, len(classes))
+        best = self.loss.topk(queries, k) if isinstance(self.loss, BeamTreeHead) else topk(queries, classes, k)
         return TopK(best.classes.int().cpu().numpy(), best.scores.float().cpu().numpy())
 
     def forward(self, queries: Tensor, table: Tensor, targets: Tensor, step: int, bias: Tensor | None = None) -> Tensor:

@@ -28,7 +28,7 @@ SEVERAL = torch.tensor(
 )
 
 
-def naive(scores: Tensor, targets: Tensor, reduction: str) -> Tensor:
+def naive(scores: Tensor, targets: Tensor, reduction: str, label_smoothing: float = 0.0) -> Tensor:
     """Cross-entropy with probabilities for targets, rows without a positive skipped."""
     wanted = torch.zeros_like(scores)
     rows = targets.reshape(len(scores), -1).tolist()
@@ -36,22 +36,26 @@ def naive(scores: Tensor, targets: Tensor, reduction: str) -> Tensor:
         distinct = {label for label in labels if label != IGNORED}
         for label in distinct:
             wanted[row, label] = 1 / len(distinct)
-    each = F.cross_entropy(scores, wanted, reduction="none")
+    each = F.cross_entropy(scores, wanted, reduction="none", label_smoothing=label_smoothing)
+    each = torch.where(wanted.any(dim=1), each, 0.0)
     used = sum(any(label != IGNORED for label in labels) for labels in rows)
     return {"none": each, "sum": each.sum(), "mean": each.sum() / used}[reduction]
 
 
-@pytest.mark.parametrize("chunk_size", [1, 7, 23, 100, None])
+@pytest.mark.parametrize("label_smoothing", [0.0, 0.1, 1.0])
+@pytest.mark.parametrize("chunk_size", [1, 7, 100, None])
 @pytest.mark.parametrize(
     ("targets", "reduction", "with_bias"),
     [(ONE, "none", True), (SEVERAL, "mean", True), (SEVERAL, "none", False), (SEVERAL, "sum", True)],
     ids=str,
 )
-def test_equals_cross_entropy(chunk_size: int | None, targets: Tensor, reduction: str, with_bias: bool) -> None:
+def test_equals_cross_entropy(
+    chunk_size: int | None, targets: Tensor, reduction: str, with_bias: bool, label_smoothing: float
+) -> None:
     queries, table, bias = problem()
-    loss = FullSoftmaxLoss(chunk_size=chunk_size, reduction=reduction)
+    loss = FullSoftmaxLoss(chunk_size=chunk_size, reduction=reduction, label_smoothing=label_smoothing)
     got = loss(queries, table, targets, bias if with_bias else None)
-    expected = naive(queries @ table.t() + (bias if with_bias else 0), targets, reduction)
+    expected = naive(queries @ table.t() + (bias if with_bias else 0), targets, reduction, label_smoothing)
     torch.testing.assert_close(got, expected, atol=1e-9, rtol=1e-9)
     wrt = [queries, table, *([bias] if with_bias else [])]
     slope = torch.linspace(-1, 2, 6, dtype=torch.float64) if reduction == "none" else None
@@ -87,5 +91,7 @@ def test_the_scores_of_all_classes_are_never_held() -> None:
 
 
 def test_errors_are_sentences() -> None:
+    with raises(ParameterError, "label_smoothing", "FullSoftmaxLoss", 1.5):
+        FullSoftmaxLoss(label_smoothing=1.5)
     with raises(ParameterError, "chunk_size", "FullSoftmaxLoss"):
         FullSoftmaxLoss(chunk_size=0)

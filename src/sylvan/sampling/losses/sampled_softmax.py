@@ -42,6 +42,10 @@ class FullSoftmaxLoss(ClassLoss):
     ----------
     chunk_size : int, optional
         Classes a chunk. None takes as many as make about a million scores (on a GPU, 67 million).
+    label_smoothing : float
+        Share of the target mass that is spread evenly over all classes, as ``cross_entropy`` has it; a bias of minus
+        infinity makes the loss infinite then. Sampled losses have none: the mean over all classes would give every row
+        of the table a gradient.
 
     Notes
     -----
@@ -65,6 +69,7 @@ class FullSoftmaxLoss(ClassLoss):
 
     _: KW_ONLY
     chunk_size: Annotated[int | None, Range(1)] = None
+    label_smoothing: Annotated[float, Range(0, 1)] = 0.0
 
     @eagerly
     def _losses(self, queries: Tensor, table: Tensor, wanted: Positives, bias: Tensor | None) -> Tensor:
@@ -72,7 +77,15 @@ class FullSoftmaxLoss(ClassLoss):
         chunk = self.chunk_size or max(1, limit // len(queries))
         shares = wanted.shares(at_least_single(queries, table))
         apply: Any = _ChunkedCrossEntropy.apply
-        return cast(Tensor, apply(queries, table, bias, wanted.ids, shares, chunk))
+        losses = cast(Tensor, apply(queries, table, bias, wanted.ids, shares, chunk))
+        if not self.label_smoothing:
+            return losses
+        # The mean score of all classes is the score of their mean.
+        of_positives = (shares * class_logits(queries, table, wanted.ids, bias)).sum(dim=1)
+        of_all = (queries.to(shares.dtype) * table.to(shares.dtype).mean(dim=0)).sum(dim=1)
+        if bias is not None:
+            of_all = of_all + bias.to(shares.dtype).mean()
+        return losses + self.label_smoothing * (of_positives - of_all)
 
 
 class _ChunkedCrossEntropy(torch.autograd.Function):
