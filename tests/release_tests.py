@@ -15,6 +15,7 @@ import pytest
 # By the beginning of a test's name, below tests/.
 CLUSTER, COMPILER = "a Ray cluster of several nodes", "PyTorch's compiler"
 BENCHMARKS = "benchmarks of whole processes"
+OPERATION = "the files for operation, run"
 PROCESSES, PLANS = "processes that train together", "plans beside real trainings"
 RELEASE = {
     "annif/test_annif_": "Annif in an environment of its own",
@@ -25,6 +26,8 @@ RELEASE = {
     "distributed/test_ray_": CLUSTER,
     "distributed/test_recorded_jobs.py": CLUSTER,
     "docs/test_documents.py::test_blocks_run[docs/cluster.md]": CLUSTER,
+    "docs/test_documents.py::test_blocks_run[docs/operations/index.md]": OPERATION,
+    "docs/test_documents.py::test_blocks_run[docs/tutorials/table-to-page.md]": "fifteen commands of a tutorial",
     "models/irli/test_irli_shards.py::test_processes_train": PROCESSES,
     "models/transformer/test_tuning_processes.py": PROCESSES,
     "models/xr/test_plan.py::test_memory_and_size_are_near_the_real_ones": PLANS,
@@ -34,6 +37,7 @@ RELEASE = {
     "sampling/heads/test_beam_tree_head.py::test_compiled_it_is_the_same": COMPILER,
     "sampling/losses/test_every_loss.py::test_compiled_it_is_the_same": COMPILER,
     "serve/test_annif_client.py": "Annif in an environment of its own",
+    "serve/test_operations.py::test_run_": OPERATION,
     "serve/test_page_": "the page in Chromium",
     "typing/test_user_code.py": "type checkers",
 }

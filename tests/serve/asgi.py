@@ -38,7 +38,8 @@ class Answer:
     def detail(self) -> str:
         assert self.type == "application/problem+json", self
         problem = self.json()
-        assert problem["status"] == self.status and set(problem) == {"type", "title", "status", "detail"}
+        assert problem["status"] == self.status and problem["request_id"] == self.headers["x-request-id"]
+        assert set(problem) == {"type", "title", "status", "detail", "request_id"}
         return str(problem["detail"])
 
 

@@ -50,6 +50,7 @@ class Answer:
         """The sentence of a problem, which must be one as RFC 9457 has it."""
         assert self.headers["content-type"] == PROBLEM, (self.status, self.headers)
         assert self.json["status"] == self.status and self.json["type"] == "about:blank" and self.json["title"]
+        assert self.json["request_id"] == self.headers["x-request-id"]
         return str(self.json["detail"])
 
 

@@ -238,7 +238,8 @@ def test_the_subjects_are_all_labels_with_their_uris(world: World) -> None:
 def test_bad_fields_of_a_form(world: World, fields: dict[str, str], sentence: str) -> None:
     answer = world.client.suggest("plain", **fields)
     assert (answer.status, answer.type) == (400, PROBLEM)
-    assert answer.json() == {"type": "about:blank", "title": "Bad Request", "status": 400, "detail": sentence}
+    same = {"type": "about:blank", "title": "Bad Request", "status": 400, "detail": sentence}
+    assert answer.json() == same | {"request_id": answer.headers["x-request-id"]}
 
 
 @pytest.mark.parametrize("body", [b"text=%ff", b"text=\xff", b"text=%ed%a0%80", b"text=a&text=b", b"a=&" * 1001])

@@ -33,6 +33,7 @@ VERBS = {
     "pull": "Bring a model from the Hugging Face Hub.",
     "compress": "Make a saved model smaller.",
     "update": "Teach a saved model new rows and labels, or have it forget some.",
+    "promote": "Put a saved model in the place of another if it is better by more than chance.",
     "explain": "Explain why a saved model gives a label to a row, or doesn't.",
     "convert": "Convert a file of texts or a matrix to another format.",
     "import": "Import a model of libpecos, omikuji or napkinXC.",

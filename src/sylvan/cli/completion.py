@@ -17,7 +17,7 @@ _START = {
     "zsh": 'eval "$(sylvan completion zsh)"       # in ~/.zshrc',
     "fish": "sylvan completion fish | source       # in ~/.config/fish/config.fish",
 }
-_FOLDERS = {"DIR", "INDEX", "MODEL", "FOLDER"}
+_FOLDERS = {"DIR", "INDEX", "MODEL", "FOLDER", "CANDIDATE", "LIVE"}
 _FILES = {"BASE", "QUERIES", "TRAIN", "TEST", "INPUT", "[INPUT]...", "IN", "OUT", "FILE", "Y.npz", "Z.npz"}
 
 

@@ -170,8 +170,9 @@ def show_groups(name: str, k: int, found: Mapping[str, Group]) -> None:
         click.echo(f"… and {len(found) - _MOST} more; --json has all.")
 
 
-def side_by_side(first: Details, second: Details, at: Sequence[int]) -> dict[str, dict[str, Any]]:
-    """The differences of two evaluations over the rows that both measured, by measure with its cut-off."""
+def side_by_side(first: Any, second: Any, at: Sequence[int]) -> dict[str, dict[str, Any]]:
+    """The differences of two evaluations, with ``rows``, ``truth`` and ``top`` each, over the rows that both measured,
+    by measure with its cut-off."""
     common, *places = np.intersect1d(first.rows, second.rows, assume_unique=True, return_indices=True)
     values = [row_values(each.truth, each.top, at) for each in (first, second)]
     result: dict[str, dict[str, Any]] = {}

@@ -35,7 +35,7 @@ from sylvan.ranking.stopping import DEPTH, StoppingRule
 
 AT = (1, 3, 5)  # cut-offs of the figures of training
 _PROMISED = 5  # answers a row whose probabilities are compared with how many of them are right
-_LEARNED = 0.1  # share of rows, above which it is said; short texts are there twice by chance
+LEARNED = 0.1  # share of rows, above which it is said; short texts are there twice by chance
 THRESHOLD = 0.5  # that of predict
 _PLAIN = {"P": metrics.precision, "R": metrics.recall, "nDCG": metrics.ndcg, "F1": metrics.f1}
 # Lower and upper ends, by measure and cut-off.
@@ -91,7 +91,7 @@ class Measured:
         n_left, (n_learned, n_compared), learned = self.n_rows - self.n_measured, self.learned, ""
         if self.learned_from is not None:
             learned = f"The model has learned from these rows ({self.learned_from}): the figures say nothing of others."
-        elif n_learned > _LEARNED * n_compared:
+        elif n_learned > LEARNED * n_compared:
             rows = f"{n_learned:,} of the first {counted(n_compared, 'row')}, which it keeps"
             learned = f"The model has learned from {rows}: the figures say little of others."
         unknown = f"{counted(self.unknown, 'label')} ({self.n_unknown:,} different) that the model doesn't know"

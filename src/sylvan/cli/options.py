@@ -210,7 +210,7 @@ def _guess(name: str, names: Any) -> str:
 
 
 OF_TEXTS = ("unknown", "unlearned")  # parameters of a TextModel that are set as if they were its model's
-_MOST = 10_000  # cut-off of a metric
+MOST = 10_000  # cut-off of a metric
 SHARED = ("n_jobs", "seed")  # parameters that a model's parts have from it
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -457,7 +457,7 @@ def cutoffs(_: click.Context, parameter: click.Parameter, value: tuple[str, ...]
     """A click callback: ``-k 1,3,5`` and ``-k 1 -k 3`` as sorted ints."""
     result: set[int] = set()
     for word in ",".join(value).split(","):
-        if not word.strip().isdecimal() or not 1 <= int(word) <= _MOST:
-            raise click.BadParameter(f"must be ints in [1, {_MOST}], as in 1,3,5. Got {word!r} instead.")
+        if not word.strip().isdecimal() or not 1 <= int(word) <= MOST:
+            raise click.BadParameter(f"must be ints in [1, {MOST}], as in 1,3,5. Got {word!r} instead.")
         result.add(int(word))
     return tuple(sorted(result))

@@ -106,7 +106,7 @@ async def _refuse(error: Exception, call: Call, send: Send) -> None:
     if problem.pause:
         await asyncio.sleep(problem.pause)
     headers = [(name.lower().encode(), value.encode("latin-1", "replace")) for name, value in problem.headers.items()]
-    await send_reply(send, Reply(problem.body(), problem.status, PROBLEM_TYPE, headers), call)
+    await send_reply(send, Reply(problem.body(call.id), problem.status, PROBLEM_TYPE, headers), call)
 
 
 def _problem_of(error: Exception) -> Problem:

@@ -18,11 +18,12 @@ _SHOWN = 60  # characters of a value that is shown
 
 
 class ProblemBody(msgspec.Struct):
-    """An error, as a client reads it (RFC 9457)."""
+    """An error, as a client reads it (RFC 9457), with the id that stands beside it in the log."""
 
     title: str
     status: int
     detail: str
+    request_id: str
     type: str = "about:blank"
 
 
@@ -34,9 +35,10 @@ class Problem(Exception):
         super().__init__(detail)
         self.status, self.detail, self.headers, self.pause = status, detail, dict(headers or {}), pause
 
-    def body(self) -> bytes:
+    def body(self, request_id: str) -> bytes:
         """The answer's JSON."""
-        return msgspec.json.encode(ProblemBody(HTTPStatus(self.status).phrase, self.status, self.detail))
+        phrase = HTTPStatus(self.status).phrase
+        return msgspec.json.encode(ProblemBody(phrase, self.status, self.detail, request_id))
 
 
 def problem_of_body(error: Exception, data: bytes, kind: Any) -> Problem:

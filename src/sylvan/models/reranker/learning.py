@@ -199,4 +199,4 @@ def candidate_notes(
     order = np.argsort(-np.abs(added), kind="stable")[:top]
     moved = [f"{names[i]} = {row[i]:.3g} ({added[i]:+.2f})" for i in order.tolist() if added[i] != 0]
     total = expected + float(added.sum())
-    return (first, f"Its log odds are {total:.2f}, of which {expected:.2f} are any candidate's: {', '.join(moved)}.")
+    return (first, f"Its log odds are {total:.2f}: {expected:.2f} for any candidate, and {', '.join(moved)}.")
