@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import doctest
 import io
 import os
 import re
@@ -17,7 +16,8 @@ from child_processes import environment, run
 
 _FENCE = re.compile(r"^```(\w*)\s*$")
 _NOT_RUN = re.compile(r"^<!-- not run: (.+) -->$")
-_COMPARE = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+_DECIMAL = r"\d[\d,]*\.\d+(?!\.\d)(?:e[+-]?\d+)?"  # no version either
+_RELATIVE, _LAST_PLACES = 0.03, 2.0  # of a decimal that another processor prints, which rounds differently
 
 
 @dataclass(frozen=True)
@@ -68,8 +68,36 @@ def run_all(path: Path, commands: str) -> None:
         except Exception as error:
             raise AssertionError(f"{where}: {type(error).__name__}: {error}") from error
         if block.prints is not None:
-            same = doctest.OutputChecker().check_output(block.prints, said, _COMPARE)
-            assert same, f"{where} is said to print\n{block.prints}\nbut prints\n{said}"
+            assert prints_same(block.prints, said), f"{where} is said to print\n{block.prints}\nbut prints\n{said}"
+
+
+def prints_same(shown: str, said: str) -> bool:
+    """Whether what a document shows is what a block has said: blanks count as one, ``...`` stands for anything, and a
+    decimal for one that is nearly the same."""
+    parts = re.split(rf"(\.\.\.|(?<![\w.]){_DECIMAL}|\s+)", shown.strip())
+    forms = [_form(part) for part in parts]
+    match = re.fullmatch("".join(forms), said.strip(), re.DOTALL)
+    if match is None:
+        return False
+    pairs = zip((part for part in parts if re.fullmatch(_DECIMAL, part)), match.groups(), strict=True)
+    return all(abs(_number(one) - _number(other)) <= _tolerance(one) for one, other in pairs)
+
+
+def _form(part: str) -> str:
+    if part == "...":
+        return ".*?"
+    if part.isspace():
+        return r"\s+"
+    return rf"({_DECIMAL})" if re.fullmatch(_DECIMAL, part) else re.escape(part)
+
+
+def _number(text: str) -> float:
+    return float(text.replace(",", ""))
+
+
+def _tolerance(text: str) -> float:
+    places = len(text.partition("e")[0].partition(".")[2])
+    return max(_RELATIVE * abs(_number(text)), _LAST_PLACES * 10.0**-places * (1 + 1e-9))
 
 
 def _python(block: Block, path: Path, names: dict[str, Any]) -> str:

