@@ -13,7 +13,7 @@ from document_blocks import blocks, documents, has_shell, run_all
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = list(documents(ROOT))
-COLUMN = 88
+COLUMN = 90
 
 
 def name(path: Path) -> str:
