@@ -36,9 +36,10 @@ MOST = 150_000  # bytes of a picture
 def main(first: str, second: str, folder: str = "docs/figures") -> None:
     """Serve the models, and take a picture of each view."""
     with tempfile.TemporaryDirectory() as place, tempfile.TemporaryFile() as said:
-        write_vocabulary(first, Path(place) / "subjects.jsonl")
-        write_records(Path(place) / "new-books.jsonl")
-        books, sample = (f"folder = '{os.path.abspath(model)}'" for model in (first, second))
+        model = sylvan.load(first, expected=sylvan.TextModel)
+        write_vocabulary(model, Path(place) / "subjects.jsonl")
+        write_records(model, Path(place) / "new-books.jsonl")
+        books, sample = (f"folder = '{os.path.abspath(path)}'" for path in (first, second))
         (Path(place) / "serve.toml").write_text(
             f"[models.books]\n{books}\nvocabulary = 'subjects.jsonl'\n[models.sample]\n{sample}\n"
         )
@@ -61,9 +62,9 @@ def main(first: str, second: str, folder: str = "docs/figures") -> None:
             server.wait()
 
 
-def write_vocabulary(model: str, path: Path) -> None:
+def write_vocabulary(model: sylvan.TextModel, path: Path) -> None:
     """Codes for the model's subjects, such as catalogues have; what stands before two dashes is broader."""
-    names = list(sylvan.load(model, expected=sylvan.TextModel).vocabulary_)
+    names = list(model.vocabulary_)
     heads = [name.rpartition(" -- ")[0] for name in names]
     codes = {name: f"sh{number:06}" for number, name in enumerate(sorted({*names, *filter(None, heads)}))}
     lines = []
@@ -73,10 +74,12 @@ def write_vocabulary(model: str, path: Path) -> None:
     path.write_text("\n".join(map(json.dumps, lines)), "utf-8")
 
 
-def write_records(path: Path) -> None:
+def write_records(model: sylvan.TextModel, path: Path) -> None:
     """A queue: the text of the pictures, and others."""
     texts = [TEXT, "Gardening for children", "Astronomy for beginners"] * 4
-    lines = [{"id": 9780142437247 + number, "text": text} for number, text in enumerate(texts)]
+    first, *others = model.text_fields_
+    empty = dict.fromkeys(others, "")
+    lines = [{"id": 9780142437247 + number, first: text, **empty} for number, text in enumerate(texts)]
     path.write_text("\n".join(map(json.dumps, lines)), "utf-8")
 
 
@@ -93,7 +96,8 @@ def address(server: subprocess.Popen[bytes], said: Any) -> str:
 
 def record(page: Page) -> None:
     """Suggestions for the first record, some accepted, one removed, one explained."""
-    page.locator("#labels > li").nth(4).wait_for()
+    page.locator("#labels > li").first.wait_for()
+    page.locator("#sure").fill("5")
     page.locator("#labels button.remove").nth(4).click()
     page.locator("#chips .chip").wait_for()
     page.locator("#labels .tick").first.check()

@@ -47,6 +47,17 @@ def show_all(page: Any, view: str) -> None:
         page.keyboard.press("ArrowDown")
         expect(page.locator("#search-list li").first).to_be_visible()
         expect(page.locator("#mirror mark").first).to_be_visible()
+        page.set_input_files("#file", {"name": "a.pdf", "mimeType": "application/pdf", "buffer": b"%PDF"})
+        expect(page.locator("#file-problem")).to_be_visible()
+    elif view == "subjects":  # with codes, and broader subjects
+        choose(page, "subjects")
+        rows = tag(page)
+        rows.nth(1).locator(".tick").check()
+        rows.first.locator("button.label").click()
+        expect(page.locator("#explain .relations").first).to_be_visible()
+        page.click("#save")
+        page.click("#previous")
+        expect(page.locator("#record-saved")).to_be_visible()
     elif view == "tree":
         tag(page)
         page.click("nav a[data-view=tree]")
@@ -66,7 +77,7 @@ def test_axe_finds_nothing(open_page: Any, service: Service, scheme: str) -> Non
     axe = axe_source()
     page = open_page(service.url, color_scheme=scheme, reduced_motion="reduce")
     page.evaluate(axe)
-    for view in ("empty", "record", "tree", "compare", "rows"):
+    for view in ("empty", "record", "subjects", "tree", "compare", "rows"):
         if view != "empty":
             page.click("nav a[data-view=record]")
             show_all(page, view)
@@ -77,7 +88,7 @@ def test_axe_finds_nothing(open_page: Any, service: Service, scheme: str) -> Non
 
 def test_no_view_is_wider_than_a_narrow_screen(page: Any) -> None:
     page.set_viewport_size({"width": 360, "height": 740})
-    for view in ("record", "tree", "compare", "rows"):
+    for view in ("record", "subjects", "tree", "compare", "rows"):
         page.click("nav a[data-view=record]")
         show_all(page, view)
         assert page.evaluate("document.documentElement.scrollWidth") == 360, view
@@ -87,6 +98,43 @@ def test_no_view_is_wider_than_a_narrow_screen(page: Any) -> None:
             " return box.width && e.checkVisibility() && (box.left < 0 || box.right > 360); }).map(e => e.outerHTML)"
         )
         assert outside == [], view
+
+
+BROKEN_WORDS = """() => {
+    const [broken, range] = [[], document.createRange()];
+    const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+    while (walker.nextNode()) {
+        const node = walker.currentNode;
+        if (!node.parentElement.checkVisibility() || node.parentElement.closest('.unseen, .mirror, svg')) continue;
+        for (const word of node.data.matchAll(/[^\\s-]+/g)) {
+            range.setStart(node, word.index);
+            range.setEnd(node, word.index + word[0].length);
+            const lines = new Set([...range.getClientRects()].filter(r => r.width).map(r => Math.round(r.top)));
+            if (lines.size > 1) broken.push(word[0]);
+        }
+    }
+    return broken;
+}"""
+
+
+@pytest.mark.parametrize("language", ["en", "de"])
+def test_no_word_is_broken_on_a_narrow_screen(open_page: Any, service: Service, language: str) -> None:
+    page = open_page(service.url, locale=language)
+    page.set_viewport_size({"width": 375, "height": 812})
+    page.click("footer summary")
+    for model in ("books", "subjects"):
+        page.click("nav a[data-view=record]")
+        choose(page, model, "Books" if model == "books" else model)
+        for view in ("record", "tree", "compare"):
+            page.click("nav a[data-view=record]")
+            if view == "record":
+                tag(page).nth(1).locator("button.label").click()
+                page.click("#explain summary")
+                page.fill("#search", "ship")
+                expect(page.locator("#search-list li").first).to_be_visible()
+            else:
+                show_all(page, view)
+            assert page.evaluate(BROKEN_WORDS) == [], (model, view)
 
 
 def test_the_theme_follows_the_system_until_it_is_chosen(open_page: Any, service: Service) -> None:

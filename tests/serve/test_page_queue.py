@@ -134,6 +134,16 @@ def test_a_reload_loses_nothing(page: Any) -> None:
     expect(page.locator("#queue-name")).to_have_text("records.jsonl")
 
 
+def test_another_window_is_noticed(page: Any) -> None:
+    queue(page)
+    other = page.context.new_page()
+    other.goto(page.url)
+    expect(other.locator("#labels > li").first).to_be_visible()
+    expect(page.locator("#elsewhere")).to_be_hidden()
+    other.locator("#labels .tick").first.check()
+    expect(page.locator("#elsewhere")).to_contain_text("changed in another window")
+
+
 def test_typed_records_follow_each_other(page: Any, tmp_path: Path) -> None:
     expect(page.locator("#save")).to_be_disabled()
     tag(page)
@@ -188,7 +198,7 @@ def test_a_folder_of_texts(page: Any, tmp_path: Path) -> None:
     expect(page.locator("#queue-name")).to_have_text("texts")
     expect(page.locator("#record-id")).to_have_text("9.txt")
     expect(page.locator("#text")).to_have_value("text 9\nof whales")
-    expect(page.locator("#queue-note")).to_have_text("2 records are opened. 1 other file is passed over: notes.pdf.")
+    expect(page.locator("#queue-note")).to_have_text("2 records opened. 1 other file is passed over: notes.pdf.")
 
 
 @pytest.mark.parametrize(

@@ -99,7 +99,7 @@ def test_a_label_is_explained_by_words_path_and_examples(page: Any, service: Ser
     assert panel.locator("ol.path").count() == len(steps) == 2
     assert panel.locator("ol.path").first.locator("li").count() == len(steps[0])
     expect(panel.locator("ol.path").first.locator(".step-title").last).to_have_text(name)
-    expect(panel.locator("ol.path").first.locator("li .soft").last).to_contain_text("labels here")
+    expect(panel.locator("ol.path").first.locator("li .soft").last).to_contain_text("subjects here")
     excerpts = [example["excerpt"] for example in explained["explanation"]["examples"]]
     assert excerpts and panel.locator(".examples li > p:first-child").all_text_contents() == excerpts
 

@@ -24,6 +24,11 @@ export function button(text, click, attributes = {}) {
   return el("button", { type: "button", ...attributes, on: { click } }, text);
 }
 
+/** An address or code that may break behind its slashes, rather than in a word. */
+export function breakable(text) {
+  return text.split(/(?<=[/#])(?![/#])/u).flatMap((part) => [part, el("wbr")]);
+}
+
 /** How far a bar reaches, 0 to 1; a custom property, as the policy forbids style attributes in markup only. */
 export function setShare(bar, share) {
   bar.style.setProperty("--share", String(Math.min(Math.max(share, 0), 1)));

@@ -2,7 +2,7 @@
 // reach the rest of the row.
 
 import { copied } from "./copy.js";
-import { button, el, setShare, svg } from "./dom.js";
+import { breakable, button, el, setShare, svg } from "./dom.js";
 import { isAddress, sureness } from "./format.js";
 import { BY } from "./records.js";
 import { say } from "./sentences.js";
@@ -71,14 +71,15 @@ export class Row {
     const words = say("row.copy", { name });
     const icon = svg("svg", { viewBox: "0 0 16 16", "aria-hidden": "true" }, svg("path", { d: TWO_SHEETS }));
     const copy = button(icon, () => copied(code, copy, say("copy.code", { code })), { class: "icon copy", "aria-label": words, title: words, ...BESIDE });
-    this.#code.replaceChildren(address({ label: code, name }, BESIDE) ?? el("span", { class: "code" }, code), copy);
+    this.#code.replaceChildren(address({ label: code, name }, BESIDE) ?? el("span", { class: "code" }, breakable(code)), copy);
   }
 }
 
 /** Where the label's own address leads, if it is one. */
 export function address({ label, name }, attributes = {}) {
   if (!isAddress(label)) return null;
-  const words = name === String(label) ? say("address.open") : String(label);
-  const link = { class: "code", href: label, target: "_blank", rel: "noopener noreferrer", "aria-label": say("address.of", { name }) };
-  return el("a", { ...link, ...attributes }, words);
+  const words = say("address.of", { name });
+  const named = name === String(label); // then the address stands there already
+  const link = { class: "code", href: label, target: "_blank", rel: "noopener noreferrer", title: words, "aria-label": named ? words : null };
+  return el("a", { ...link, ...attributes }, named ? say("address.open") : breakable(String(label)));
 }

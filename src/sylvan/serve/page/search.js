@@ -4,7 +4,7 @@
 import { get, route } from "./api.js";
 import { PAUSE } from "./answers.js";
 import { accept } from "./choices.js";
-import { byId, el } from "./dom.js";
+import { breakable, byId, el } from "./dom.js";
 import { Latest } from "./latest.js";
 import { BY } from "./records.js";
 import { say } from "./sentences.js";
@@ -117,6 +117,6 @@ function option({ label, name, rows, synonym }, i, active, take) {
       on: { mousedown: (event) => event.preventDefault(), click: take },
     },
     el("span", { class: "option-name", dir: "auto" }, name),
-    notes.filter(Boolean).map((words) => el("span", { class: "soft" }, words)),
+    notes.filter(Boolean).map((words) => el("span", { class: "soft" }, breakable(words))),
   );
 }
