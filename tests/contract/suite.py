@@ -190,6 +190,7 @@ class RankingContract(FilterContract, LabelChangesContract, UpdateContract):
             answers = self.answers(model, model.rank(self.inputs(few.X), k=len(few.labels[0])))
             assert [sorted(row) for row in answers] == few.labels
 
+    @pytest.mark.filterwarnings("ignore:2 of .* texts with labels are empty")
     def test_rows_without_labels_or_features(self, data: Known) -> None:
         X, labels = data.X.copy(), [list(ids) for ids in data.labels]
         X[[0, 7, 20]] = 0

@@ -120,6 +120,7 @@ def asking(folder: Path) -> Iterator[Asking]:
         yield asking
 
 
+@pytest.mark.filterwarnings("ignore:The labels are codes")
 @pytest.mark.parametrize("kind", KINDS)
 def test_explanations_call_labels_as_people_do_of_every_kind_of_model(asking: Asking, kind: str) -> None:
     for label, title in (("u:1", "Whaling"), ("u:3", "Bank")):

@@ -106,6 +106,7 @@ def test_a_repository_without_one_of_its_files(hub: Hub, saved: str) -> None:
         pull(NAME)
 
 
+@pytest.mark.filterwarnings("ignore:Not enough free disk space")
 def test_no_room_on_the_disk(hub: Hub, saved: str, monkeypatch: pytest.MonkeyPatch) -> None:
     push(saved, NAME)
     monkeypatch.setattr("shutil.disk_usage", lambda path: type("Usage", (), {"free": 100}))

@@ -185,6 +185,7 @@ def test_negatives_equals_the_reference(tree: LabelTree, seed: int, negatives: s
         assert found == reference.cluster_rows(Y, plain(tree), t, negatives, [set(row.tolist()) for row in reached])
 
 
+@pytest.mark.filterwarnings("ignore:Y of shape")
 @settings(deadline=None, max_examples=20)
 @given(
     trees(),

@@ -66,6 +66,7 @@ def test_the_nearest_rows_are_exactly_those(
         assert (found[real][equal] < found[real][equal + 1]).all(), "the lower row first among equals"
 
 
+@pytest.mark.filterwarnings("ignore:Y of shape")
 @settings(max_examples=30)
 @given(
     st.integers(0, 2**32), st.integers(1, 60), st.integers(1, 12), st.sampled_from([0.0, 1.0, 2.5, 20.0]),

@@ -58,6 +58,7 @@ def test_tables_round_trip(place, rows, suffix, header):
     assert whole(data.stream_table(path, rows=2, **columns)) == (texts, labels)
 
 
+@pytest.mark.filterwarnings("ignore::sylvan.errors.DataWarning")
 @settings(max_examples=30, deadline=None)
 @given(rows_of(any_text, cell_label))
 def test_python_reads_the_tables_too(place, rows):
@@ -72,6 +73,7 @@ def test_python_reads_the_tables_too(place, rows):
     assert data.read_table(path) == (texts, labels, None)
 
 
+@pytest.mark.filterwarnings("ignore::sylvan.errors.DataWarning")
 @settings(max_examples=40, deadline=None)
 @given(rows_of(line.filter(lambda t: "__label__" not in t), word), st.sampled_from(["txt", "txt.xz"]))
 def test_fasttext_round_trips(place, rows, suffix):

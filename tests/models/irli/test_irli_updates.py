@@ -368,6 +368,7 @@ def test_labels_that_come_with_a_text_alone_are_warned_of() -> None:
         tagger.update(label_texts={"New": "w1 v2"})
 
 
+@pytest.mark.filterwarnings("ignore::sylvan.errors.RowsUnknownWarning")
 def test_new_labels_of_a_single_bucket() -> None:
     model = train(n_buckets=1, choices=1).update(*NEW)
     assert (model.fitted_.buckets.assignment == 0).all() and model.n_labels_ == N

@@ -58,6 +58,7 @@ def test_texts_without_any_of_the_words_get_no_answer(untaught: LexicalMatcher) 
     assert untaught.rank([], k=2).labels.shape == (0, 2)
 
 
+@pytest.mark.filterwarnings("ignore:The vocabulary names its labels in several languages")
 def test_subject_vocabularies_are_label_texts() -> None:
     subjects = SubjectVocabulary({"u:1": {"en": "whaling", "de": "Walfang"}, "u:2": {"en": "bread"}}, {"u:1": ["u:2"]})
     model = LexicalMatcher().fit(label_texts=subjects)

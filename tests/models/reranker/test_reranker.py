@@ -140,6 +140,7 @@ def test_explanations_without_contributions() -> None:
         mean.explain(X[:1], 99)
 
 
+@pytest.mark.filterwarnings("ignore::sylvan.errors.RowsUnknownWarning")
 def test_labels_that_come_later_have_columns_too() -> None:
     model = reranker(columns=None).fit(X, [[f"m{label}"] for label in y], label_columns={"m0": 3.0})
     new_X, new_y = pairs(40, seed=5)
@@ -162,6 +163,7 @@ def test_labels_that_come_later_have_columns_too() -> None:
     assert place["m0"] not in candidates.labels and not (columns[..., -1] == 3).any()
 
 
+@pytest.mark.filterwarnings("ignore:The labels are codes")
 def test_labels_are_removed_beside_one_that_came_by_its_text() -> None:
     """Which no row has: what is known of labels that occur together is of fewer labels."""
     words = {"A": "whale sea", "B": "bread cake", "C": "tea cup", "D": "ship sail"}

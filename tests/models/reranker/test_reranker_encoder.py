@@ -101,6 +101,7 @@ def test_columns(fitted: Reranker) -> None:
     assert len(fitted.rank([], 3)) == 0
 
 
+@pytest.mark.filterwarnings("ignore:No text of a label")
 def test_what_labels_are_called(fitted: Reranker) -> None:
     """The first name of each label; labels without one have no vector."""
     texts, labels = rows()

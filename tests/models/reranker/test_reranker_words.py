@@ -117,6 +117,7 @@ def test_what_labels_are_called_is_rows_of_the_members_that_learn_them() -> None
     assert without.fit(rows, labels, label_texts=None).members[0].label_texts_ is None
 
 
+@pytest.mark.filterwarnings("ignore:No text of a label")
 def test_labels_that_are_codes_have_no_words() -> None:
     rows, labels = texts(240)
     members = [TextModel(model=XRLinear(n_jobs=1)), LexicalMatcher()]
