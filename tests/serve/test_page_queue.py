@@ -134,6 +134,17 @@ def test_a_reload_loses_nothing(page: Any) -> None:
     expect(page.locator("#queue-name")).to_have_text("records.jsonl")
 
 
+@pytest.mark.parametrize("damage", ["null", "{", '{"source": {}, "text": 1, "choices": {}}', '{"source": {}}'])
+def test_what_was_kept_and_makes_no_sense_is_passed_over(page: Any, damage: str) -> None:
+    queue(page)
+    page.evaluate("text => localStorage.setItem('sylvan/record.1', text)", damage)
+    page.reload()
+    expect(page.locator("#record-title")).to_have_text("Record")
+    tag(page)
+    page.reload()
+    expect(page.locator("#text")).to_have_value(WHALES)
+
+
 def test_another_window_is_noticed(page: Any) -> None:
     queue(page)
     other = page.context.new_page()

@@ -1,6 +1,6 @@
 // What the browser keeps of the page between two visits; where it forbids that, things last as long as the page.
 
-const PREFIX = "sylvan.";
+const PREFIX = `sylvan${new URL(".", document.baseURI).pathname}`; // several services may stand below one address
 const RECORD = `${PREFIX}record.`;
 
 /** What was kept under a name; null where there is nothing, or no sense in it. */
@@ -56,5 +56,7 @@ export function keepPlace(name, place, length) {
 
 function isRecord(record) {
   const { source, text, choices } = record ?? {};
-  return typeof source === "object" && source !== null && (text === null || typeof text === "string") && typeof choices === "object" && choices !== null;
+  const isObject = (value) => typeof value === "object" && value !== null;
+  const areChoices = ({ accepted, denied }) => Array.isArray(accepted) && Array.isArray(denied);
+  return isObject(source) && (text === null || typeof text === "string") && isObject(choices) && Object.values(choices).every(areChoices);
 }
