@@ -56,6 +56,53 @@ def unit(rows: np.ndarray) -> np.ndarray:
 # ---------------------------------------- right answers
 
 
+def nearest(mask: np.ndarray, k: int) -> np.ndarray:
+    """The k nearest for which a mask of shape (1 or n, ids) is true."""
+    distances = ((QUERIES.astype(float)[:, None] - BASE[None]) ** 2).sum(axis=2)
+    return np.argsort(np.where(mask, distances, np.inf), axis=1, kind="stable")[:, :k]
+
+
+@pytest.mark.parametrize("compared", [4096, -1])  # all that are allowed, or those of the buckets
+def test_allowed_and_denied(compared: int, index: IRLIIndex, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sylvan.models.irli.index._COMPARED", compared)
+    rng = np.random.default_rng(3)
+    shared, rows = rng.random(800) < 0.3, rng.random((60, 800)) < 0.3
+    exhaustive = {"probes": 32, "candidates": "all"}
+    for options, mask in (
+        ({"allowed": shared}, shared[None]), ({"denied": np.flatnonzero(shared)}, ~shared[None]),
+        ({"allowed": rows}, rows), ({"denied": rows}, ~rows), ({"allowed": shared, "denied": rows}, shared & ~rows),
+    ):  # fmt: skip
+        ids, distances, counts = index.search(QUERIES, 5, return_counts=True, **options, **exhaustive)
+        np.testing.assert_array_equal(ids, nearest(mask, 5))
+        np.testing.assert_allclose(distances, np.linalg.norm(QUERIES[:, None] - BASE[ids], axis=2), rtol=1e-5)
+        assert (counts == np.broadcast_to(mask, rows.shape).sum(axis=1)).all()
+        some, _, compared_with = index.search(QUERIES, 5, candidates=40, return_counts=True, **options)
+        assert np.take_along_axis(np.broadcast_to(mask, rows.shape), some, axis=1).all(), "of 40 that may be answered"
+        if "allowed" not in options or compared < 0:
+            assert (compared_with <= 40).all() and compared_with.mean() > 30
+
+
+def test_few_or_none_are_allowed(index: IRLIIndex) -> None:
+    other = IRLIIndex(seed=0, n_jobs=1).fit(BASE)
+    other.remove([5])
+    for options, right in (
+        ({"allowed": []}, [-1, -1]), ({"allowed": [7]}, [7, -1]), ({"allowed": [5, 7]}, [7, -1]),
+        ({"denied": sorted({*range(800)} - {7})}, [7, -1]), ({"allowed": [[5, 7]] * 60}, [7, -1]),
+    ):  # fmt: skip
+        assert other.search(QUERIES, 2, **options)[0].tolist() == [right] * 60
+    # Each query is denied all but two, near or far, for which some have to look into more buckets.
+    left = np.random.default_rng(0).integers(800, size=(60, 2))
+    mask = np.ones((60, 800), bool)
+    np.put_along_axis(mask, left, False, axis=1)
+    mask[:, 5] = True
+    for row, ids in enumerate(other.search(QUERIES, 2, denied=mask)[0]):
+        assert {*ids.tolist()} - {-1} == {*left[row].tolist()} - {5}
+    with raises(DataError, "allowed", 800, 799):
+        index.search(QUERIES, allowed=[800])
+    with raises(DataError, "denied", "(60, 800)"):
+        index.search(QUERIES, denied=np.ones((2, 800), bool))
+
+
 def test_recall_grows_with_probes_and_candidates_and_beats_chance(index: IRLIIndex) -> None:
     by_probes = [recall(index.search(QUERIES, 10, probes)[0]) for probes in (1, 2, 4, 8, 32)]
     assert by_probes == sorted(by_probes) and by_probes[-1] == 1

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sylvan import kernels, store
+from sylvan.arrays.label_filter import LabelFilter
 from sylvan.arrays.types import Array, Float32, Float64, Int32, Int64
 from sylvan.errors import DataError, ModelError
 from sylvan.parallel import map_parallel, split_ranges
@@ -178,6 +179,17 @@ class Candidates:
     def counts(self) -> Int64:
         """How many candidates each query has, shape (n,)."""
         return np.diff(self.offsets)
+
+    def opened(self, open_ids: LabelFilter, part: slice, limit: int | None) -> Candidates:
+        """The first ``limit`` of each query that may be answered; the queries are this part of the filter's rows."""
+        counts = self.counts()
+        of_row = np.repeat(np.arange(len(counts)), counts)
+        taken = open_ids.opens(self.labels, of_row, (part.start, part.stop))
+        if limit is not None:
+            before: Int64 = np.concatenate([[0], np.cumsum(taken)])  # how many of all are open
+            taken &= before[:-1] - before[self.offsets[:-1]][of_row] < limit
+        kept = np.concatenate([[0], np.cumsum(np.bincount(of_row[taken], minlength=len(counts)))]).astype(np.int64)
+        return Candidates(kept, self.labels[taken], self.votes[taken], self.scores[taken], self.touched)
 
 
 def find_candidates(

@@ -11,6 +11,7 @@ import scipy.sparse as sp
 
 from sylvan import store
 from sylvan.arrays import validate
+from sylvan.arrays.label_filter import LabelFilter
 from sylvan.arrays.types import Array, Float32, Int32, Int64
 from sylvan.errors import ParameterError
 from sylvan.lazy import need_torch
@@ -63,6 +64,7 @@ _TUNED_FOR = 10  # neighbours that a search is set to
 _FEWEST_QUERIES, _MOST_QUERIES = 10_000, 30_000
 _NARROWEST, _WIDEST = 128, 1024  # hidden layers of "auto"; 128 is enough for 100,000 vectors
 _DIRECTIONS_OF = 20_000  # vectors whose directions are found
+_COMPARED = 4096  # allowed vectors that are all compared
 _SAMPLE = 1000  # queries that a setting or a report is measured on where none are given
 _FEWEST = 10  # such queries
 _LEARNED_REPETITIONS, _REPETITIONS_OF_CENTERS = 16, 4
@@ -524,9 +526,11 @@ class IRLIIndex(VectorIndex):
 
     # ---------------------------------------- searching
 
-    def _search(self, queries: Vectors, k: int, options: dict[str, Any]) -> Answers:
+    def _search(self, queries: Vectors, k: int, options: dict[str, Any], open_ids: LabelFilter | None) -> Answers:
         settings, n_jobs, index = self._settings("search", **options), resolve_jobs(self.n_jobs), self._vectors
-        ids, distances, counts = index.search(queries, k, settings, n_jobs)
+        if open_ids is not None and open_ids.allows and len(open_ids.shared) <= _COMPARED:  # none where rows have lists
+            return index.search_allowed(queries, k, open_ids, n_jobs)
+        ids, distances, counts = index.search(queries, k, settings, n_jobs, open_ids)
         rules = ("probes", "min_votes", "candidates")
         if any(options[rule] is not None or getattr(self, rule) != "auto" for rule in rules):
             return ids, distances, counts
@@ -536,7 +540,8 @@ class IRLIIndex(VectorIndex):
         while len(short) and (settings.probes < n_buckets or settings.min_votes > 1 or settings.candidates is not None):
             probes = min(2 * settings.probes, n_buckets)
             settings = replace(settings, probes=probes, min_votes=1, candidates=None)
-            ids[short], distances[short], counts[short] = index.search(queries[short], k, settings, n_jobs)
+            of_short = None if open_ids is None else open_ids.of_rows(short)
+            ids[short], distances[short], counts[short] = index.search(queries[short], k, settings, n_jobs, of_short)
             short = short[ids[short, last] < 0]
         return ids, distances, counts
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from sylvan import store
 from sylvan.arrays import validate
+from sylvan.arrays.label_filter import LabelFilter
 from sylvan.arrays.types import Array, Int32, Int64
 from sylvan.errors import DataError, ModelError
 from sylvan.models.irli.bucket_centers import BucketCenters
@@ -122,16 +123,38 @@ class BucketedVectors:
         """Ids of the vectors that weren't removed."""
         return np.flatnonzero(self.buckets.assignment[0] >= 0).astype(np.int32)
 
-    def search(self, queries: Vectors, k: int, settings: SearchSettings, n_jobs: int) -> Answers:
-        """Ids and distances of the ``k`` nearest candidates, and how many candidates there were."""
-        shape = (len(queries), k)
+    def search(
+        self, queries: Vectors, k: int, settings: SearchSettings, n_jobs: int, open_ids: LabelFilter | None = None
+    ) -> Answers:
+        """Ids and distances of the ``k`` nearest candidates, and how many candidates there were: those that may be
+        answered, of which the first count."""
+        limit, shape = settings.candidates, (len(queries), k)
+        settings = settings if open_ids is None else replace(settings, candidates=None)
         ids, distances = np.full(shape, -1, np.int32), np.full(shape, FARTHEST[self.metric], np.float32)
         counts = np.zeros(len(queries), np.int64)
-        for part, candidates in candidates_of(self, queries, settings, n_jobs):
+        for part, candidates in candidates_of(self, queries, settings, n_jobs, best_first=open_ids is not None):
+            if open_ids is not None:
+                candidates = candidates.opened(open_ids, part, limit)
             counts[part] = candidates.counts()
             nearest = nearest_candidates(queries[part], self.base, candidates, k, self.metric, n_jobs=n_jobs)
             ids[part], distances[part] = nearest
         return ids, distances, counts
+
+    def search_allowed(self, queries: Vectors, k: int, allowed: LabelFilter, n_jobs: int) -> Answers:
+        """The ``k`` nearest of the vectors that are allowed, each compared."""
+        ids, ends = allowed.shared, None if allowed.rows is None else allowed.rows.indptr
+        if allowed.rows is not None:
+            ids = allowed.rows.indices
+        there = self.buckets.assignment[0, ids] >= 0
+        counts = np.full(len(queries), np.count_nonzero(there), np.int64)
+        if ends is None:
+            places, distances = exact_neighbors(queries, self.base[ids[there]], k, self.metric, n_jobs=n_jobs)
+            return np.where(places >= 0, np.append(ids[there], -1)[places], -1).astype(np.int32), distances, counts
+        offsets = np.concatenate([[0], np.cumsum(there)]).astype(np.int64)[ends]
+        unused = np.zeros(0, np.int32), np.zeros(0, np.float32), np.zeros(0, np.int64)
+        candidates = Candidates(offsets, ids[there].astype(np.int32), *unused)
+        nearest = nearest_candidates(queries, self.base, candidates, k, self.metric, n_jobs=n_jobs)
+        return *nearest, candidates.counts()
 
     def count(self, queries: Vectors, settings: SearchSettings, n_jobs: int) -> tuple[Int64, Int64]:
         """Candidates of each query, and counters raised for it."""

@@ -14,8 +14,9 @@ import numpy as np
 
 from sylvan import store
 from sylvan.arrays import validate
+from sylvan.arrays.label_filter import LabelFilter
 from sylvan.arrays.types import Array, Float32, Int32, Int64
-from sylvan.errors import DataError, ModelError, NotFittedError, SylvanError
+from sylvan.errors import DataError, ModelError, NotFittedError, SylvanError, UnsupportedError
 from sylvan.models.irli.buckets import Order
 from sylvan.models.irli.index import IRLIIndex
 from sylvan.models.irli.rounds import BucketReport
@@ -481,7 +482,9 @@ class ShardedIRLIIndex(VectorIndex):
 
     # ---------------------------------------- searching
 
-    def _search(self, queries: Float32, k: int, options: dict[str, Any]) -> Answers:
+    def _search(self, queries: Float32, k: int, options: dict[str, Any], open_ids: LabelFilter | None) -> Answers:
+        if open_ids is not None:
+            raise UnsupportedError("An index in shards takes no allowed and denied: search them in an IRLIIndex.")
         answers = self._all("search", queries=queries, k=k, return_counts=True, **options)
         parts, farness, counts = zip(*answers, strict=True)
         global_ids = [np.where(part >= 0, part * self.n_shards_ + shard, -1) for shard, part in enumerate(parts)]

@@ -12,6 +12,7 @@ import scipy.sparse as sp
 
 from sylvan import kernels
 from sylvan.arrays import validate
+from sylvan.arrays.label_filter import LabelFilter
 from sylvan.arrays.types import Array, Float32, Float64, Int32, Int64
 from sylvan.errors import DataError
 from sylvan.models.base import MOST_ANSWERS
@@ -188,7 +189,8 @@ class VectorIndex(Fitted):
 
     def search(
         self, queries: Any, k: int = 10, probes: int | None = None, min_votes: int | None = None,
-        order: Order | None = None, candidates: int | str | None = None, return_counts: bool = False,
+        order: Order | None = None, candidates: int | str | None = None, return_counts: bool = False, *,
+        allowed: Any = None, denied: Any = None,
     ) -> tuple[Array, ...]:  # fmt: skip
         """The ``k`` nearest vectors to each query among its candidates.
 
@@ -203,6 +205,10 @@ class VectorIndex(Fitted):
             Instead of the index's own parameters, in shards of each shard's; ``candidates="all"`` compares all.
         return_counts : bool
             Also give how many vectors were compared with each query, in all shards together.
+        allowed, denied : ids, or a mask of shape (n, number of ids), optional
+            The only vectors to answer with, for every query or query by query, and vectors not to answer with; see
+            :class:`~sylvan.arrays.label_filter.LabelFilter` for the forms. Candidates are those that may be answered;
+            where few are allowed, or some for each query, all of these are compared. Not in shards.
 
         Returns
         -------
@@ -220,10 +226,11 @@ class VectorIndex(Fitted):
         vectors = self._comparable(queries, "search", "queries")
         k = validate.count(k, "k", owner="search", high=max(self._space()[2], MOST_ANSWERS))
         options = {"probes": probes, "min_votes": min_votes, "order": order, "candidates": candidates}
-        answers = self._search(vectors, k, options)
+        open_ids = LabelFilter.of(allowed, denied, n_rows=len(vectors), n_labels=self._space()[2])
+        answers = self._search(vectors, k, options, open_ids)
         return answers if return_counts else answers[:2]
 
-    def _search(self, queries: Vectors, k: int, options: dict[str, Any]) -> Answers:
+    def _search(self, queries: Vectors, k: int, options: dict[str, Any], open_ids: LabelFilter | None) -> Answers:
         raise TypeError(f"{type(self).__name__} is abstract: it has no search.")
 
 
