@@ -28,6 +28,7 @@ RELEASE = {
     "docs/test_documents.py::test_blocks_run[docs/cluster.md]": CLUSTER,
     "docs/test_documents.py::test_blocks_run[docs/operations/index.md]": OPERATION,
     "docs/test_documents.py::test_blocks_run[docs/tutorials/table-to-page.md]": "fifteen commands of a tutorial",
+    "docs/test_training_loops.py": "loops of other libraries",
     "models/irli/test_irli_shards.py::test_processes_train": PROCESSES,
     "models/transformer/test_tuning_processes.py": PROCESSES,
     "models/xr/test_plan.py::test_memory_and_size_are_near_the_real_ones": PLANS,

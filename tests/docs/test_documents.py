@@ -52,6 +52,9 @@ NOT_RUN = {
         "wheel=sylvan-0.1.0-cp310-abi3-manylinux_2_28_x86_64.whl",
     ],
     "docs/serving.md": ["curl -sT texts.jsonl -X POST -H 'Content-Type: application/x-ndjson' \\"],
+    "docs/training-loop.md": [
+        "from transformers import Trainer, TrainingArguments", "import pytorch_lightning as lightning",
+    ],
     "docs/tuning.md": ["sylvan tune train.jsonl --model runs/a --study runs/study --threads 2 --budget 10m &"],
     "README.md": ["pip install . && sylvan demo", 'pip install -c constraints.txt ".[test,bench]" && pytest -n auto'],
     "CONTRIBUTING.md": [
