@@ -198,10 +198,10 @@ def free_port() -> int:
         return int(bound.getsockname()[1])
 
 
-def closed_by_the_server(port: int) -> int:
-    """Connections that the server at a port has closed a while ago."""
+def closed(port: int) -> int:
+    """Connections to a port that either side has closed within a minute."""
     lines = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
-    return sum(line[1].endswith(f":{port:04X}") and line[3] == "06" for line in lines)
+    return sum(line[3] == "06" and any(end.endswith(f":{port:04X}") for end in line[1:3]) for line in lines)
 
 
 def test_run_proxy(tmp_path: Path) -> None:
@@ -242,13 +242,13 @@ def test_run_proxy(tmp_path: Path) -> None:
             assert b'src="page/app.js"' in page and ask("/page/app.js")[0]
             with pytest.raises(urllib.error.HTTPError):
                 ask("/metrics")
-            before = closed_by_the_server(server.port)
+            before = closed(server.port)
             rows = b'{"text": "whales and oil"}\n' * 50
             named = {"Content-Type": NDJSON, "X-Request-ID": "mine"}
             for _ in range(20):
                 answer, headers = ask("/v1/models/live/rank?k=1", rows, **named)
                 assert answer.count(b"labels") == 50 and headers["X-Request-ID"] == "mine"
-            assert closed_by_the_server(server.port) == before
+            assert closed(server.port) <= before
             made = ask("/v1/models")[1]["X-Request-ID"]
             assert server.logged(id=made)["route"] == "GET /v1/models"
             health = re.search(r"^HEALTHCHECK .*CMD (.+)$", (FILES / "Dockerfile").read_text("utf-8"), re.M)

@@ -22,7 +22,7 @@ from sylvan.metrics.pairs import Bools, Pairs, row_values
 from sylvan.metrics.resampling import difference, interval, share_interval
 
 _MOST = 20  # groups that are printed
-_LEAST_P = 0.001  # that so many permutations tell well
+LEAST_P = 0.001  # that so many permutations tell well
 _MARKS = {".csv": ",", ".tsv": "\t"}
 _OF_ROWS = ("row", "labels", "suggested", "right", "P", "R", "nDCG", "F1", "found", "wrong", "missed")
 Group = dict[str, Any]  # "size", and by measure its value and the ends of its interval
@@ -193,7 +193,7 @@ def show_side_by_side(first: str, second: str, found: Mapping[str, dict[str, Any
     click.echo(f"{'':8}{'first':>8}{'second':>8}{'difference':>12}{'95% interval':>18}{'p':>9}")
     for name, each in found.items():
         low, high = (f"{100 * end:+.2f}" for end in each["interval"])
-        p = f"{each['p']:.4f}" if each["p"] >= _LEAST_P else f"<{_LEAST_P}"
+        p = f"{each['p']:.4f}" if each["p"] >= LEAST_P else f"<{LEAST_P}"
         shares = f"{100 * each['first']:8.2f}{100 * each['second']:8.2f}{100 * each['difference']:+12.2f}"
         click.echo(f"{name:<8}{shares}{f'{low} to {high}':>18}{p:>9}")
     click.echo(

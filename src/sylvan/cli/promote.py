@@ -12,7 +12,7 @@ import click
 
 from sylvan import store
 from sylvan.cli import options as of
-from sylvan.cli.details import show_side_by_side, side_by_side
+from sylvan.cli.details import LEAST_P, show_side_by_side, side_by_side
 from sylvan.cli.evaluate import LEARNED, Measured, measure
 from sylvan.cli.groups import titles_for
 from sylvan.cli.io.inputs import TextInput
@@ -140,7 +140,8 @@ def _note_missing(candidate: str, live: str, after: Any, before: Any, flags: Map
 
 def _words(candidate: str, live: str, by: str, found: Mapping[str, Any], is_sure: bool) -> str:
     """What was decided, and why."""
-    gap = f"{by} {100 * found['difference']:+.2f} points, p = {found['p']:.4f}"
+    chance = f"= {found['p']:.4f}" if found["p"] >= LEAST_P else f"< {LEAST_P}"
+    gap = f"{by} {100 * found['difference']:+.2f} points, p {chance}"
     if not is_sure:
         return f"Not promoted: {candidate} is neither better nor worse than {live} by more than chance ({gap})."
     if found["difference"] < 0:
