@@ -72,8 +72,9 @@ def run_all(path: Path, commands: str) -> None:
 
 
 def prints_same(shown: str, said: str) -> bool:
-    """Whether what a document shows is what a block has said: blanks count as one, ``...`` stands for anything, and a
-    decimal for one that is nearly the same."""
+    """Whether what a document shows is what a block has said: blanks count as one, ``...`` stands for anything, a
+    decimal for one that is nearly the same, and seconds for any other seconds."""
+    shown = re.sub(r"\b[\d.]+(?= s\b)", "...", shown)
     parts = re.split(rf"(\.\.\.|(?<![\w.]){_DECIMAL}|\s+)", shown.strip())
     forms = [_form(part) for part in parts]
     match = re.fullmatch("".join(forms), said.strip(), re.DOTALL)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from child_processes import SOURCE
 from command_server import command_server
-from document_blocks import blocks, documents, has_shell, run_all
+from document_blocks import blocks, documents, has_shell, prints_same, run_all
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = list(documents(ROOT))
@@ -118,3 +118,14 @@ def test_links_lead_somewhere(path: Path) -> None:
             headings = re.findall(r"^#+ (.+)$", file.read_text("utf-8"), re.MULTILINE)
             anchors = {"#" + re.sub(r"[^\w\- ]", "", heading).lower().replace(" ", "-") for heading in headings}
             assert anchor in anchors, f"{name(path)} links to {target}{anchor}, a heading that is not there"
+
+
+@pytest.mark.parametrize(
+    ("said", "same"),
+    [
+        ("12 rows, 0.501 in 9.1 s", True), ("12 rows,\n0.51 in 120 s", True), ("12 rows, 0.54 in 9.1 s", False),
+        ("13 rows, 0.5 in 9.1 s", False), ("12 rows, 0.5 in 9.1 days", False),
+    ],
+)  # fmt: skip
+def test_what_a_document_prints_is_nearly_what_it_shows(said: str, same: bool) -> None:
+    assert prints_same("12 rows, 0.500 in 3.7 s", said) == same

@@ -78,7 +78,7 @@ def _make_language_model(paths: Sequence[str], flags: dict[str, Any], settings: 
       sylvan task language-model ptb/ --loss full --out runs/full
       sylvan task language-model ptb/ --loss beam-tree --set-loss tree=kmeans --sampler unigram --out runs/tree
       sylvan task language-model train.txt valid.txt test.txt --set model=transformer --out runs/transformer
-      sylvan task language-model ptb/ --sampler unigram --samples 500 --set shared=true --out runs/shared
+      sylvan task language-model ptb/ --sampler midx-aware-rq --set shared=false --out runs/midx
     """
     from sylvan.tasks.language_model import LanguageModel, read_corpus
 
@@ -281,8 +281,8 @@ _model_options = of.together(
     click.option("--loss", metavar="NAME", default="auto", show_default=True, shell_complete=_complete,
                  help="What is minimised (below); full needs no sampler. auto is head-and-tail, but sampled-softmax "
                  "for in-batch negatives."),
-    click.option("--sampler", metavar="NAME", default="midx-aware-rq", show_default=True, shell_complete=_complete,
-                 help="Where negatives come from (below)."),
+    click.option("--sampler", metavar="NAME", shell_complete=_complete,
+                 help="Where negatives come from (below). [default: unigram in language models, else midx-aware-rq]"),
 )  # fmt: skip
 
 

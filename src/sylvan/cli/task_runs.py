@@ -73,9 +73,9 @@ def _settings(owner: Any, flags: dict[str, Any]) -> dict[str, Any]:
         settings["n_samples"] = flags["samples"]
     for option in ("sampler", "loss"):
         words = config.typed(flags[f"{option}_settings"], f"--set-{option}")
-        settings |= {
-            option: flags[option], f"{option}_parameters": {name: _value(text) for name, text in words.items()}
-        }  # fmt: skip
+        if flags[option] is not None:
+            settings[option] = flags[option]
+        settings[f"{option}_parameters"] = {name: _value(text) for name, text in words.items()}
     config.refuse()
     if flags["refresh_every"] is not None:
         settings["refresh"] = RefreshSchedule(every=flags["refresh_every"], early_every=flags["refresh_every"])

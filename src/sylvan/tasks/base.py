@@ -265,7 +265,8 @@ def table_optimizer(
 
 @parameterized
 class Task(Parameterized, Job):
-    """Base of the tasks. A task sets ``usual_negatives``, the number of them where there are classes enough, and
+    """Base of the tasks. A task sets ``usual_negatives``, the number of them where there are classes enough,
+    ``usual_shared``, the number that a batch shares where neither loss nor sharing is chosen (0: none are), and
     ``data_names``, the parameters that are no settings.
     Parameters
     ----------
@@ -277,8 +278,8 @@ class Task(Parameterized, Job):
         by name and isn't "in-batch", and "sampled-softmax" otherwise.
     n_samples : int, optional
         Negatives for each query, or for a whole batch where ``shared``.
-    shared : bool
-        Whether a batch shares its negatives.
+    shared : bool, optional
+        Whether a batch shares its negatives; not by default, but in language models whose ``loss`` is "auto".
     codewords : int
         Codewords of each codebook, for samplers by MIDX.
     sampler_parameters : mapping, optional
@@ -307,7 +308,7 @@ class Task(Parameterized, Job):
     sampler: str | Sampler = "midx-aware-rq"
     loss: str | ClassLoss | BeamTreeHead = AUTO
     n_samples: Annotated[int | None, Range(1)] = None
-    shared: bool = False
+    shared: bool | None = None
     codewords: Annotated[int, Range(1)] = 64
     sampler_parameters: Mapping[str, Any] | None = None
     loss_parameters: Mapping[str, Any] | None = None
@@ -321,6 +322,7 @@ class Task(Parameterized, Job):
     device: str | torch.device = "cpu"
 
     usual_negatives = 1000
+    usual_shared = 0
     data_names: ClassVar[tuple[str, ...]] = ()
 
     def __post_init__(self) -> None:
@@ -337,12 +339,15 @@ class Task(Parameterized, Job):
         self, n_classes: int, dim: int, counts: np.ndarray[Any, Any], centers: Callable[[], Any]
     ) -> None:
         """What the queries are trained towards, with as many negatives as ``n_samples_``, by the loss ``loss_``."""
-        # By default the task's usual number of negatives, but no more than half of the classes.
-        self.n_samples_ = self.n_samples or min(self.usual_negatives, max(1, n_classes // 2))
         self.loss_ = usual_loss(self.sampler, n_classes) if self.loss == AUTO else self.loss
+        shares = self.usual_shared > 0 and self.loss == AUTO and self.loss_ == "head-and-tail"
+        self.shared_ = shares if self.shared is None else self.shared
+        # By default the task's usual number of negatives, but no more than half of the classes.
+        usual = self.usual_shared if shares and self.shared_ else self.usual_negatives
+        self.n_samples_ = self.n_samples or min(usual, max(1, n_classes // 2))
         self._objective = ClassObjective(
             n_classes, dim, sampler=self.sampler, loss=self.loss_, n_samples=self.n_samples_, counts=counts,
-            sampler_parameters=self.sampler_parameters, loss_parameters=self.loss_parameters, shared=self.shared,
+            sampler_parameters=self.sampler_parameters, loss_parameters=self.loss_parameters, shared=self.shared_,
             codewords=self.codewords, refresh=self.refresh, centers=centers,
         )  # fmt: skip
 
@@ -381,7 +386,7 @@ class Task(Parameterized, Job):
         """The parameters that decide what is trained, as plain values."""
         results = {name: value for name, value in self.get_params(deep=False).items() if name not in self.data_names}
         plain = {name: dict(value) if isinstance(value, Mapping) else value for name, value in results.items()}
-        return {**plain, "n_samples": self.n_samples_, "loss": self.loss_}
+        return {**plain, "n_samples": self.n_samples_, "loss": self.loss_, "shared": self.shared_}
 
 
 def run_task(

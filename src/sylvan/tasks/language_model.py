@@ -22,6 +22,7 @@ from sylvan.errors import DataError
 from sylvan.neural.sequence import CausalTransformer, LSTMEncoder
 from sylvan.params.fields import KW_ONLY, Range, parameterized
 from sylvan.params.wording import counted
+from sylvan.sampling import Sampler
 from sylvan.sampling.tensors import slices
 from sylvan.tasks.base import TableOptimizer, Task, context_centers
 
@@ -179,6 +180,9 @@ def _in_folder(folder: PathLike) -> tuple[str, str, str]:
 class LanguageModel(Task):
     """Train an LSTM or a Transformer to predict the next word, with any sampler and loss.
 
+    By default the 1,000 most frequent words are scored exactly, and a batch shares 1,000 draws of the others, by
+    frequency; ``sampler="midx-aware-rq", shared=False`` draws for each word what is near its context.
+
     Give it to :func:`sylvan.neural.train`. The LSTM reads ``batch_size`` columns of the training text from top to
     bottom and carries its state along; the Transformer takes windows of ``length`` words in a new order each
     epoch. Adam trains the encoder's layers; the embeddings and the class table, which have no bias, have an optimiser
@@ -198,7 +202,8 @@ class LanguageModel(Task):
         Words of a sequence, and sequences of a batch.
     n_samples : int, optional
         Negatives for each word, or for all words of a batch where ``shared``; candidates of "cane" and "beam-tree". By
-        default 20, or half of the words where that is less.
+        default 1,000 for a batch, 20 for each word where ``loss`` is given or ``shared`` is False, and at most half of
+        the words.
     learning_rate, embedding_learning_rate, table_learning_rate : float
         Of Adam on the encoder's layers, and of ``optimizer`` on the embeddings and on the class table. Samplers far
         from the softmax want a smaller rate of the class table.
@@ -243,6 +248,7 @@ class LanguageModel(Task):
     feed_forward: Annotated[int, Range(1)] = 1024
     length: Annotated[int, Range(1)] = 35
     batch_size: int = 20
+    sampler: str | Sampler = "unigram"
     codewords: int = 32
     optimizer: TableOptimizer = "adagrad"
     learning_rate: float = 0.002
@@ -252,6 +258,7 @@ class LanguageModel(Task):
     metric = "perplexity"
     larger_is_better = False
     usual_negatives = 20
+    usual_shared = 1000
     data_names = ("corpus", "device")
 
     def _prepare(self) -> None:
