@@ -22,6 +22,7 @@ learn() {  # each step says what is wrong, and ends it
   sylvan update candidate "$new" --keep 7 || return
   mv inbox/new.csv "done/$now.csv"
   sylvan evaluate candidate dev.jsonl --json "reports/$now.json" > "reports/$now.txt" || return
+  sylvan thresholds candidate dev.jsonl --save --quiet > "reports/$now-thresholds.txt" || return  # for the page
   sylvan promote candidate live dev.jsonl --significance 0.01 --json - >> promotions.jsonl || code=$?
   case $code in
     0) take_up ;;
@@ -50,7 +51,9 @@ suggest() {
   mv inbox/open.csv "done/$now-open.csv"
 }
 
+has_records() { [ -s "$1" ] && [ -n "$(sed -n 2p "$1")" ]; }  # more than a header
+
 failed=0
-if [ -s inbox/new.csv ]; then learn || failed=$?; fi
-if [ -s inbox/open.csv ]; then suggest || failed=$?; fi
+if has_records inbox/new.csv; then learn || failed=$?; fi
+if has_records inbox/open.csv; then suggest || failed=$?; fi
 exit "$failed"

@@ -17,7 +17,7 @@ from kit.bits import bits
 from kit.errors import raises
 
 import sylvan
-from sylvan import store
+from sylvan import data, store
 from sylvan.errors import ModelError
 
 PROBES = ["bread and cakes", "whales at sea"]
@@ -273,3 +273,20 @@ def test_buckets_learn_with_known_rows_beside(call: Any, tmp_path: Path) -> None
     assert alone.code == 0 and "Note: This IRLIClassifier has learned new labels (1) from rows (6)" in alone.err
     (tmp_path / "ids").write_text("0\n")
     assert "can't forget rows" in call("update", folder, "--forget", str(tmp_path / "ids")).err
+
+
+def test_names_beside_uris_are_refused(call: Any, tmp_path: Path) -> None:
+    """They would be labels of their own; a vocabulary says whose names they are."""
+    uris = [[f"http://example.org/{i % 3}"] for i in range(30)]
+    texts = [("whales at sea", "bread and cakes", "rails and trains")[i % 3] for i in range(30)]
+    data.write_jsonl(rows := tmp_path / "rows.jsonl", texts, uris)
+    data.write_jsonl(new := tmp_path / "new.jsonl", texts[:2], [["Whaling"], uris[1]])
+    folder = str(tmp_path / "m")
+    assert call("train", "xr-linear", str(rows), "--model", folder, "--set", "keep_rows=true", "-q").code == 0
+    before = bits(Path(folder))
+    outcome = call("update", folder, str(new))
+    assert outcome.code == 2 and "1 label that is no URI, such as 'Whaling'" in outcome.err, outcome
+    assert bits(Path(folder)) == before
+    (tmp_path / "names.tsv").write_text("<http://example.org/0>\tWhaling\n<http://example.org/1>\tBaking\n")
+    outcome = call("update", folder, str(new), "--vocabulary", str(tmp_path / "names.tsv"))
+    assert outcome.code == 0 and outcome.err.endswith(": 2 rows learned.\n"), outcome

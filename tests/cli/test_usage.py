@@ -358,3 +358,23 @@ def test_the_help_names_the_formats_of_texts(verb: str, call: Any) -> None:
     introduction = call(*verb.split(), "--help").out.split("Examples:")[0]
     for name in ("JSONL", "CSV", "TSV", "fastText", "PECOS", "Annif", "Parquet"):
         assert name in introduction, f"{name} is missing"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["convert", "FILE", "FILE"], ["check", "FILE", "--json", "FILE"], ["predict", "MODEL", "FILE", "-o", "FILE"],
+        ["evaluate", "MODEL", "FILE", "--json", "LINK"], ["evaluate", "MODEL", "FILE", "--per-row", "FILE"],
+        ["thresholds", "MODEL", "FILE", "--json", "FILE"],
+    ],
+    ids=" ".join,
+)  # fmt: skip
+def test_no_command_writes_over_what_it_reads(words: list[str], call: Any, files: Any, tmp_path: Path) -> None:
+    file, link = tmp_path / "rows.jsonl", tmp_path / "link.jsonl"
+    before = Path(files("test.jsonl")).read_bytes()
+    file.write_bytes(before)
+    link.symlink_to(file)
+    paths = {"FILE": str(file), "LINK": str(link), "MODEL": files.text_model}
+    outcome = call(*(paths.get(word, word) for word in words))
+    assert outcome.code == 2 and "is read by this command, which would write over it" in outcome.err, outcome
+    assert file.read_bytes() == before

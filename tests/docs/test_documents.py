@@ -129,3 +129,12 @@ def test_links_lead_somewhere(path: Path) -> None:
 )  # fmt: skip
 def test_what_a_document_prints_is_nearly_what_it_shows(said: str, same: bool) -> None:
     assert prints_same("12 rows, 0.500 in 3.7 s", said) == same
+
+
+def test_every_extra_is_in_the_guide() -> None:
+    """Which are those that the project declares."""
+    project = (ROOT / "pyproject.toml").read_text("utf-8")
+    declared = re.search(r"^\[project.optional-dependencies\]$(.*?)^\[", project, re.MULTILINE | re.DOTALL)
+    table = (ROOT / "docs/guide.md").read_text("utf-8").partition("## Extras")[2]
+    rows = "".join(row.split("|")[1] for row in table.splitlines() if row.startswith("| `")) + "`cbor`"
+    assert declared and set(re.findall(r"`(\w+)`", rows)) == set(re.findall(r"^(\w+) = \[", declared[1], re.MULTILINE))

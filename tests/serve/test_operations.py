@@ -156,6 +156,7 @@ def test_run_nights(tmp_path: Path) -> None:
     done = night()
     assert done.returncode == 0, done.stderr
     assert night.version("live") != live and not list(inbox.iterdir())
+    assert "threshold" in str(store.contents(night.folder / "live"))  # of the highest F1, for the page
     (line,) = (night.folder / "promotions.jsonl").read_text("utf-8").splitlines()
     assert json.loads(line)["promoted"] and json.loads(line)["live"]["version_after"] == night.version("live")
     (suggested,) = (night.folder / "suggestions").iterdir()
@@ -171,6 +172,9 @@ def test_run_nights(tmp_path: Path) -> None:
     assert len(sylvan.load(night.folder / "candidate").model.row_ids_) == learned
 
     before = bits(night.folder / "candidate")
+    write_table(inbox / "new.csv", [], [])
+    done = night()
+    assert done.returncode == 0 and bits(night.folder / "candidate") == before, done
     write_table(inbox / "new.csv", *records(20, seed=2))  # of those that nobody learns
     done = night()
     assert done.returncode == 1 and "of the test file" in done.stdout, done

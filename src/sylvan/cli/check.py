@@ -14,7 +14,7 @@ import click
 from sylvan.cli import options as of
 from sylvan.cli.io.findings import KINDS, Example, Finding, Records, examples
 from sylvan.cli.io.inputs import LabelTitles, TextInput, open_input, read_titles
-from sylvan.cli.session import FAILURE, Session, quietly, write_text
+from sylvan.cli.session import FAILURE, Session, keep_inputs, quietly, write_text
 from sylvan.errors import DataError, DataWarning
 from sylvan.params.wording import counted
 
@@ -122,6 +122,7 @@ def command(ctx: click.Context, /, file: str, test: str | None, json_: str | Non
       sylvan check train.csv --text-field title,abstract --vocabulary subjects.ttl
       sylvan check train.jsonl --test test.jsonl --json found.json
     """
+    keep_inputs("json_")
     titles = _vocabulary(flags)
     source, held_out = _opened(file, flags), None if test is None else _opened(test, flags)
     with quietly(flags):

@@ -12,7 +12,7 @@ import click
 
 from sylvan.cli.io.formats import FORMATS, MATRIX_FORMATS, TEXT_FORMATS, format_of_name
 from sylvan.cli.options import input_options, output_fields_option, subjects_options
-from sylvan.cli.session import say_once
+from sylvan.cli.session import keep_inputs, say_once
 from sylvan.errors import DataError
 
 _PAIR = "pair"
@@ -60,6 +60,7 @@ def command(input_: str, output: str, **flags: Any) -> None:
     from sylvan.cli.io.inputs import open_input
     from sylvan.parallel import quiet
 
+    keep_inputs("output")
     if flags["from_"] is not None:
         if flags["format_"] not in (None, flags["from_"]):
             raise click.UsageError("--from and --format say the same thing: give one of them.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -18,6 +19,7 @@ from sylvan.data.formats.tables import cell_line
 from sylvan.data.other_fields import cell_of
 from sylvan.data.streams import check_ending, open_write
 from sylvan.errors import DataError
+from sylvan.metrics import figures
 from sylvan.metrics.pairs import Bools, Pairs, row_values
 from sylvan.metrics.resampling import difference, interval, share_interval
 
@@ -189,7 +191,7 @@ def side_by_side(first: Any, second: Any, at: Sequence[int]) -> dict[str, dict[s
 
 def show_side_by_side(first: str, second: str, found: Mapping[str, dict[str, Any]]) -> None:
     """Print the differences, and how to read them."""
-    click.echo(f"{second} beside {first}, over the same {next(iter(found.values()))['rows']:,} rows:")
+    click.echo(f"{second} (second) beside {first} (first), over the same {next(iter(found.values()))['rows']:,} rows:")
     click.echo(f"{'':8}{'first':>8}{'second':>8}{'difference':>12}{'95% interval':>18}{'p':>9}")
     for name, each in found.items():
         low, high = (f"{100 * end:+.2f}" for end in each["interval"])
@@ -200,3 +202,14 @@ def show_side_by_side(first: str, second: str, found: Mapping[str, dict[str, Any
         "Interval: paired bootstrap over rows. p: how often chance alone gives as large a difference, by a paired "
         "permutation test over rows; below 0.05 it is called significant."
     )
+
+
+def check_figures(paths: Sequence[str]) -> None:
+    """Refuse what can't be drawn, before hours of work."""
+    for path in paths:
+        if not figures.can_draw(path):
+            raise DataError(f"--figure takes a {figures.FORMATS} file. Got {path!r} instead.")
+        if not os.path.isdir(os.path.dirname(path) or "."):
+            raise DataError(f"There is no folder {os.path.dirname(path)!r} to draw {path!r} in.")
+    if paths:
+        figures.need_matplotlib()

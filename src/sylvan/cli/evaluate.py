@@ -16,13 +16,13 @@ import scipy.sparse as sp
 from sylvan import metrics, store
 from sylvan.arrays.topk import TopK, resized
 from sylvan.cli import options as of
-from sylvan.cli.details import Details, show_groups, show_side_by_side, side_by_side, write_table
+from sylvan.cli.details import Details, check_figures, show_groups, show_side_by_side, side_by_side, write_table
 from sylvan.cli.groups import titles_for
 from sylvan.cli.io.answers import read_answers
 from sylvan.cli.io.inputs import NO_LABELS, FilteredPairs, TextInput, open_input, read_titles
 from sylvan.cli.io.matrices import MatrixInput, widened
 from sylvan.cli.models import codes_of, input_for, learned_rows, load_model, save_model, training_name
-from sylvan.cli.session import Session, folder_size, quietly, say, write_text
+from sylvan.cli.session import Session, folder_size, keep_inputs, quietly, say, write_text
 from sylvan.data.other_fields import plain
 from sylvan.errors import DataError
 from sylvan.hub.card import MEASURED
@@ -339,17 +339,6 @@ def save_trained(
 CURVES_TO = 10  # the k that curves go to, at least
 
 
-def check_figures(paths: Sequence[str]) -> None:
-    """Refuse what can't be drawn, before hours of work."""
-    for path in paths:
-        if not figures.can_draw(path):
-            raise DataError(f"--figure takes a {figures.FORMATS} file. Got {path!r} instead.")
-        if not os.path.isdir(os.path.dirname(path) or "."):
-            raise DataError(f"There is no folder {os.path.dirname(path)!r} to draw {path!r} in.")
-    if paths:
-        figures.need_matplotlib()
-
-
 def draw_evaluation(paths: Sequence[str], model: Any, measured: Measured, folder: str, test: str) -> None:
     """Draw what ``sylvan evaluate`` measured of the model in ``folder`` on the file ``test``."""
     truth, top = measured.truth, measured.top
@@ -459,6 +448,7 @@ def command(model: str, test: str, at: tuple[int, ...], json_: str | None, **fla
       sylvan evaluate runs/m test.jsonl --compare runs/n
     """
 
+    keep_inputs("json_", "per_label", "per_row", "figures")
     check_figures(flags["figures"])
     if test == "-" and flags["compare"] is not None:
         raise DataError("--compare reads the rows twice, and stdin can be read once: save them.")

@@ -54,7 +54,7 @@ def command(ctx: click.Context, /, base: str, folder: str, **flags: Any) -> None
       sylvan index base.npy --index runs/titles --shards 4 --figure report.svg
       sylvan index base.npy --index runs/titles --config titles.toml
     """
-    from sylvan.cli.evaluate import check_figures
+    from sylvan.cli.details import check_figures
     from sylvan.store import check_target
 
     index: Any = IRLIIndex(**_settings(ctx, flags))

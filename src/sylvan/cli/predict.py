@@ -20,7 +20,7 @@ from sylvan.cli.io.inputs import LabelTitles, read_labels, read_titles, with_fie
 from sylvan.cli.io.matrices import MatrixInput
 from sylvan.cli.models import codes_of, input_for, load_model, ranking_parameters
 from sylvan.cli.options import on_cluster
-from sylvan.cli.session import Session, quietly, say
+from sylvan.cli.session import Session, keep_inputs, quietly, say
 from sylvan.data.formats.rankings import columns_of_output, open_rankings
 from sylvan.data.other_fields import RecordSource
 from sylvan.distributed.ranking import Ranker, rank_sources
@@ -135,6 +135,7 @@ def command(model: str, inputs: tuple[str, ...], k: int | None, proba: bool | No
       sylvan predict runs/m X.tst.npz -k 100 --set beam=50 -o top.npz
       sylvan predict runs/m texts/*.jsonl --ray auto -o tags
     """
+    keep_inputs("output")
     inputs, address = inputs or ("-",), flags["ray_address"]
     if flags["output_suffix"] is not None and (len(inputs) > 1 or output != "-" or flags["output_fields"]):
         raise click.UsageError("--output-suffix is for one INPUT, without -o and --output-fields.")

@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 
 import click
 
+from sylvan.errors import DataError
 from sylvan.parallel import quiet
 from sylvan.params.wording import did_you_mean, size_words
 
@@ -188,6 +189,18 @@ def write_text(path: str, text: str) -> None:
 
     with open_write(path) as stream:
         stream.write(text.encode("utf-8", "replace"))
+
+
+def keep_inputs(*outputs: str) -> None:
+    """Refuse to write over a file that the running command reads; ``outputs`` are its parameters for what it writes."""
+    params = click.get_current_context().params
+    files: dict[bool, list[str]] = {False: [], True: []}
+    for name, value in params.items():
+        values = value if isinstance(value, tuple) else (value,)
+        files[name in outputs] += [each for each in values if isinstance(each, str) and os.path.isfile(each)]
+    for written in files[True]:
+        if any(os.path.samefile(written, path) for path in files[False]):
+            raise DataError(f"{written} is read by this command, which would write over it: write another file.")
 
 
 def say_once(sentence: str, key: Any = None) -> None:

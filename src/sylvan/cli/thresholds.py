@@ -14,10 +14,11 @@ import numpy as np
 
 from sylvan import store
 from sylvan.cli import options as of
-from sylvan.cli.evaluate import check_figures, measure, probabilities_of, shortened
+from sylvan.cli.details import check_figures
+from sylvan.cli.evaluate import measure, probabilities_of, shortened
 from sylvan.cli.groups import by_branch, titles_for
 from sylvan.cli.models import codes_of, input_for, load_model, training_name
-from sylvan.cli.session import quietly, say, write_text
+from sylvan.cli.session import keep_inputs, quietly, say, write_text
 from sylvan.errors import DataError
 from sylvan.hub.card import THRESHOLD
 from sylvan.metrics import figures
@@ -197,6 +198,7 @@ def command(model: str, test: str, precision: float | None, json_: str | None, s
       sylvan thresholds runs/m dev.jsonl --precision 0.9 --figure thresholds.svg
       sylvan thresholds runs/m dev.jsonl --precision 0.9 --vocabulary subjects.ttl --json thresholds.json
     """
+    keep_inputs("json_", "figures")
     check_figures(flags["figures"])
     loaded = load_model(model, flags["settings"], flags["threads"], flags["device"])
     if getattr(inner_of(loaded), "tail", None) is not None:

@@ -279,7 +279,8 @@ def _fit_and_save(session: Session, model: Any, vectorizer: Any, flags: dict[str
         if flags["memory_limit"] is None and not model.keep_rows:
             options["label_texts"] = read_vocabulary(flags["subjects"], _language(flags))
         else:
-            say(flags, "Names of the vocabulary are no training rows beside --memory-limit or keep_rows=true.")
+            beside = "keep_rows=true (--label-texts FILE makes them rows)" if model.keep_rows else "--memory-limit"
+            say(flags, f"Names of the vocabulary are no training rows beside {beside}.")
     if not flags["plan"]:
         check_target(flags["folder"])
         checkpoint, work = working(session, model, flags)

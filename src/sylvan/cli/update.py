@@ -11,7 +11,8 @@ from sylvan.cli.options import input_options, subjects_options
 from sylvan.cli.session import quietly, say
 from sylvan.data.streams import open_read
 from sylvan.errors import DataError, ParameterError
-from sylvan.params.wording import are
+from sylvan.labels.vocabulary import label_name, looks_like_uri
+from sylvan.params.wording import are, counted
 
 _CHANGES = ("new", "renames", "remove", "merges", "forget", "label_texts")
 
@@ -118,6 +119,7 @@ def _row_changes(folder: str, model: Any, flags: dict[str, Any]) -> tuple[tuple[
     rows: tuple[Any, Any] = (None, None)
     if flags["new"] is not None:
         rows = input_for(model, folder, flags["new"], flags, "trn").read()
+        _need_uris(model, rows[1], flags["new"])
     options: dict[str, Any] = {} if flags["precise"] is None else {"precise": flags["precise"]}
     if flags["forget"] is not None:
         options["forget"] = _read_ids(flags["forget"])
@@ -128,6 +130,20 @@ def _row_changes(folder: str, model: Any, flags: dict[str, Any]) -> tuple[tuple[
     if flags["rows"] is not None:
         options["rows"] = input_for(model, folder, flags["rows"], {**flags, "labels": None}, "trn").read()
     return rows, options
+
+
+def _need_uris(model: Any, labels: Any, path: str) -> None:
+    """Refuse names where all of a model's labels are URIs: they would become labels of their own beside these."""
+    known = model.vocabulary_ or ()
+    if not isinstance(labels, list) or not known or not all(looks_like_uri(label_name(str(name))) for name in known):
+        return
+    each = (label[0] if isinstance(label, tuple) else label for row in labels for label in row)  # or with its relevance
+    names = {name for name in map(label_name, map(str, each)) if not looks_like_uri(name)}
+    if names:
+        raise DataError(
+            f"{path} has {counted(len(names), 'label')} that {are(len(names))} no URI, such as {min(names)!r}, and the "
+            "model's labels are URIs: --vocabulary FILE takes the URIs of names."
+        )
 
 
 def _read_ids(path: str) -> list[int]:
