@@ -365,7 +365,8 @@ def test_the_help_names_the_formats_of_texts(verb: str, call: Any) -> None:
     [
         ["convert", "FILE", "FILE"], ["check", "FILE", "--json", "FILE"], ["predict", "MODEL", "FILE", "-o", "FILE"],
         ["evaluate", "MODEL", "FILE", "--json", "LINK"], ["evaluate", "MODEL", "FILE", "--per-row", "FILE"],
-        ["thresholds", "MODEL", "FILE", "--json", "FILE"],
+        ["thresholds", "MODEL", "FILE", "--json", "FILE"], ["promote", "MODEL", "MODEL", "FILE", "--json", "FILE"],
+        ["explain", "MODEL", "FILE", "--html", "FILE"], ["search", "MODEL", "FILE", "-o", "FILE"],
     ],
     ids=" ".join,
 )  # fmt: skip

@@ -13,7 +13,7 @@ import click
 from sylvan.cli.io.inputs import LabelTitles, read_names, read_titles
 from sylvan.cli.models import codes_of, input_for, load_model
 from sylvan.cli.options import input_options, label_names_option, ranking_option, vocabulary_options
-from sylvan.cli.session import quietly, write_text
+from sylvan.cli.session import keep_inputs, quietly, write_text
 from sylvan.data import Vocabulary
 from sylvan.errors import DataError
 from sylvan.explain.explanation import Explanation, as_page
@@ -87,6 +87,7 @@ def command(model: str, input_: str | None, settings: tuple[str, ...], **flags: 
       sylvan explain runs/m test.jsonl --vocabulary subjects.ttl --language en
       sylvan explain runs/m X.tst.npz --row 7 --label 1234 --json -
     """
+    keep_inputs("html", "json_")
     titles = read_titles(flags)
     loaded = load_model(model, settings, flags["threads"])
     with quietly(flags):

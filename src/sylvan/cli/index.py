@@ -12,7 +12,7 @@ import numpy as np
 from sylvan import data
 from sylvan.cli import options as of
 from sylvan.cli.options import resume_options, working
-from sylvan.cli.session import Session, folder_size, quietly, say
+from sylvan.cli.session import Session, folder_size, keep_inputs, quietly, say
 from sylvan.errors import ModelError, ParameterError
 from sylvan.models.irli.index import IRLIIndex
 from sylvan.models.irli.shards import ShardedIRLIIndex
@@ -147,7 +147,7 @@ def search_command(index: str, queries: str, output: str, **flags: Any) -> None:
       sylvan search runs/titles queries.npy -k 5
       sylvan search runs/titles queries.npy --probes 16 --candidates 500 -o nearest.npz
     """
-
+    keep_inputs("output")
     from sylvan.parallel import progress, split_ranges
     from sylvan.store.registry import load
 

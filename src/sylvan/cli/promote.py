@@ -18,7 +18,7 @@ from sylvan.cli.groups import titles_for
 from sylvan.cli.io.inputs import TextInput
 from sylvan.cli.io.matrices import MatrixInput
 from sylvan.cli.models import codes_of, input_for, learned_rows, load_model, training_name
-from sylvan.cli.session import Session, quietly, say, write_text
+from sylvan.cli.session import Session, keep_inputs, quietly, say, write_text
 from sylvan.errors import DataError, ModelError
 from sylvan.params.wording import counted
 
@@ -68,6 +68,7 @@ def command(ctx: click.Context, /, candidate: str, live: str, test: str, json_: 
       sylvan promote runs/candidate runs/live dev.jsonl --json - >> promotions.jsonl
       sylvan update runs/live --undo
     """
+    keep_inputs("json_")
     name, k = flags["by"]
     versions = _versions(candidate, live, test)
     session, by = Session.of(ctx), f"{name}@{k}"
