@@ -95,6 +95,8 @@ def open_page(chromium: Any) -> Iterator[Any]:
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.on("console", lambda said: said.type == "error" and complaints.append(said.text))
         page.goto(url)
+        if url != "about:blank":  # its script waits for its sentences, and the load event for neither
+            expect(page.locator("[data-say]").first).not_to_be_empty()
         return page
 
     yield opened
