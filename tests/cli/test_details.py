@@ -171,7 +171,7 @@ WRONG = {
     "answers to fewer rows": (["{tmp}/few.jsonl", "{records}"], "1 records"),
     "answers to more rows": (["{tmp}/many.jsonl", "{records}"], "more than 60"),
     "no answers": (["{records}", "{records}", "--groups", "frequency"], "--groups frequency"),
-    "other objects": (["{tmp}/other.jsonl", "{records}"], "labels"),
+    "other objects": (["{tmp}/other.jsonl", "{records}"], "A model is a folder"),
     "answers drawn": (["{records}", "{records}", "--figure", "a.png"], "--figure"),
     "another table": (["{model}", "{records}", "--per-label", "{tmp}/a.xlsx"], ".csv"),
     "stdin twice": (["{model}", "-", "--compare", "{model}"], "stdin"),

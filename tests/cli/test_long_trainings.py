@@ -21,7 +21,7 @@ from kit.errors import raises
 from processes import same_models
 
 import sylvan
-from sylvan import XRLinear, data
+from sylvan import XRLinear, data, store
 from sylvan.cli import app
 from sylvan.cli import models as cli_models
 from sylvan.cli.session import Session
@@ -291,10 +291,10 @@ def test_nowhere_to_go(
 def test_another_fault_of_saving_is_said_as_ever(
     files: Any, call: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(self: Any, folder: str) -> None:
+    def refuse(*arguments: Any, **options: Any) -> None:
         raise ModelError("It isn't to be.") from OSError(errno.EACCES, "Permission denied")
 
-    monkeypatch.setattr(TextModel, "save", refuse)
+    monkeypatch.setattr(store, "save", refuse)
     done = call("train", "xr-linear", files("train.jsonl"), "--model", str(tmp_path / "m"))
     assert done.code == 2 and "It isn't to be." in done.err and "instead, whole" not in done.err
     assert os.listdir(tmp_path) == []

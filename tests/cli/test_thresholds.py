@@ -68,6 +68,9 @@ def test_the_best_threshold_is_noted_in_the_model(call: Any, files: Any, tmp_pat
     assert outcome.code == 0 and f"Noted threshold {best:g} in {folder}." in outcome.err
     assert read_card(folder).threshold == {"f1": best, "on": "test.jsonl", "rows": 60}
     assert f"Threshold of the highest F1: {best:g}, on test.jsonl (60 rows)" in call("inspect", folder).out
+    for said in (f" Its saved threshold is gone: sylvan thresholds {folder} FILE --save finds it again.", ""):
+        outcome = call("update", folder, "--rename", f"{sylvan.load(folder).vocabulary_[0]}=another{len(said)}")
+        assert (outcome.code, outcome.err) == (0, f"Updated {folder}: 1 label renamed.{said}\n")
     for wrong in ({"f1": 2, "on": "a", "rows": 1}, {"f1": 0.5}, [], {"f1": "0.5", "on": "a", "rows": 1}):
         store.annotate(folder, {"threshold": wrong})
         outcome = call("inspect", folder)

@@ -84,6 +84,21 @@ def test_versions_are_kept_and_brought_back(call: Any, model: str) -> None:
     assert sylvan.load(model, mmap=False).vocabulary_[0] == first
 
 
+def test_a_training_keeps_the_model_that_it_replaces(call: Any, files: Any, tmp_path: Path) -> None:
+    folder = str(tmp_path / "m")
+    command = ("train", "xr-linear", files("train.jsonl"), "--model", folder)
+    first = call(*command, "--set", "beam=3").out.splitlines()[-1]
+    again = call(*command, "--set", "beam=4", "--quiet")
+    assert (again.code, again.out, sylvan.load(folder).model.beam) == (0, "", 4)
+    replaced = call(*command, "--set", "beam=5").out.splitlines()[-1]
+    assert replaced == f"{first} The model that was there stays: sylvan update {folder} --undo goes back to it."
+    assert call("update", folder, "--undo", "-q").code == 0
+    assert sylvan.load(folder).model.beam == 4 and call("update", folder, "--undo").code == 2
+    Path(folder, "manifest.json").write_text('{"format": "sylvan-model"}')  # there is no way back to what is damaged
+    assert call(*command, "--set", "beam=3").out.splitlines()[-1] == first
+    assert call("update", folder, "--undo").code == 2
+
+
 def test_a_model_in_use_goes_on_with_its_version(call: Any, model: str, tmp_path: Path) -> None:
     used = sylvan.load(model, mmap=True)
     before = used.rank(PROBES).scores.tobytes()

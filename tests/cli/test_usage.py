@@ -24,6 +24,10 @@ WRONG = {
     "missing input": ("train xr-linear {nowhere.jsonl} --model {out}", "There is no file '.*nowhere.jsonl'"),
     "folder as input": ("train xr-linear {text-model} --model {out}", "is a folder, not a file"),
     "missing model": ("predict {nowhere} {test.jsonl}", "there is no such folder"),
+    "an option for the model": (
+        "predict --model {text-model} {test.jsonl}", r"'sylvan predict MODEL .INPUT....' takes MODEL without"),
+    "an option for models": ("serve --model {text-model}", r"'sylvan serve .NAME=.MODEL...' takes MODEL without"),
+    "a file as model, for evaluate": ("evaluate {train.lines} {test.jsonl}", r"not JSON, .* A model is a folder"),
     "a file as model": ("predict {test.jsonl} {test.jsonl}", "it is a file, not a folder"),
     "folder that is no model": ("predict {.} {test.jsonl}", "holds no manifest.json"),
     "wrong format": ("train xr-linear {train.xmc} --model {out} --format jsonl", "train.xmc, line 1: "),

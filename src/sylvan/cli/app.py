@@ -6,6 +6,7 @@ import contextlib
 import errno
 import importlib
 import os
+import re
 import sys
 import traceback
 from collections.abc import Sequence
@@ -140,6 +141,8 @@ def _explain(error: Exception) -> tuple[int, str]:
         if sentence and sentence[-1] not in ".!?":
             sentence += "."
         ctx = error.ctx if isinstance(error, click.UsageError) else None
+        if ctx is not None and isinstance(error, click.NoSuchOption):
+            sentence = _without_option(ctx, error.option_name) or sentence
         return BAD_USAGE, f"{sentence} See '{ctx.command_path} --help'." if ctx is not None else sentence
     if isinstance(error, SylvanError):
         cause = error.__cause__
@@ -158,6 +161,15 @@ def _explain(error: Exception) -> tuple[int, str]:
         f"something went wrong inside Sylvan ({type(error).__name__}: {error}). "
         "Run the command again with 'sylvan --debug ...' to see where."
     )
+
+
+def _without_option(ctx: click.Context, option: str) -> str | None:
+    """A sentence for who gives an argument of a command as an option, as in --model; None where that isn't so."""
+    arguments = [each.make_metavar(ctx) for each in ctx.command.params if isinstance(each, click.Argument)]
+    name = option.lstrip("-").upper()
+    if name not in re.findall(r"\w+", " ".join(arguments)):
+        return None
+    return f"'{ctx.command_path} {' '.join(arguments)}' takes {name} without {option}."
 
 
 def _say(sentence: str) -> None:

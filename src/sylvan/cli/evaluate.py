@@ -325,8 +325,8 @@ def save_trained(
 ) -> None:  # fmt: skip
     """Save a trained model, say so, and measure it on a ``--test`` file; the figures go into its manifest."""
     folder = flags["folder"]
-    save_model(session, model, folder, checkpoint, flags["train"])
-    say(flags, f"{words} {folder} ({folder_size(folder)}).")
+    replaced = save_model(session, model, folder, checkpoint, flags["train"])
+    say(flags, f"{words} {folder} ({folder_size(folder)}).{replaced}")
     if test is None:
         return
     result = replace(measure(model, test, AT), learned_from=training_name(folder, test.path))

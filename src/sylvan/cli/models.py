@@ -140,10 +140,12 @@ def need_disk(model: Any, inputs: Any, labels: Any, options: Mapping[str, Any], 
 
 def save_model(
     session: Session, model: Any, folder: str, checkpoint: Any = None, training_file: str | None = None
-) -> None:
-    """Save a model and take its checkpoint away; where the disk is full, save it on another one."""
+) -> str:
+    """Save a model and take its checkpoint away; where the disk is full, save it on another one. A model that was there
+    stays as the earlier version: a sentence says how to go back, and else is empty."""
+    is_replaced = _holds_model(folder)
     try:
-        model.save(folder)
+        store.save(folder, model.to_state(), keep=int(is_replaced))
     except ModelError as error:
         place = _saved_elsewhere(model, folder) if is_full(error) else None
         if place is None:
@@ -158,6 +160,14 @@ def save_model(
         store.annotate(folder, {TRAINED_ON: records})
     if checkpoint is not None:
         checkpoint.remove()
+    return f" The model that was there stays: sylvan update {folder} --undo goes back to it." if is_replaced else ""
+
+
+def _holds_model(folder: str) -> bool:
+    """Whether a folder holds a model that this release can go back to."""
+    with contextlib.suppress(ModelError):
+        return bool(store.contents(folder))
+    return False
 
 
 def _saved_elsewhere(model: Any, folder: str) -> str | None:

@@ -167,9 +167,10 @@ class LazyGroup(click.Group):
 
 
 def folder_size(folder: str) -> str:
-    """The size of a folder's files in words, like ``20.9 MB``."""
-    files = (os.path.join(place, name) for place, _, names in os.walk(folder) for name in names)
-    return size_words(sum(map(os.path.getsize, files)))
+    """The size of the model in a folder in words, like ``20.9 MB``, without its earlier versions."""
+    from sylvan.store import files_of, manifest
+
+    return size_words(sum(files_of(folder).values()) + os.path.getsize(os.path.join(folder, manifest.NAME)))
 
 
 def quietly(flags: Mapping[str, Any]) -> contextlib.AbstractContextManager[None]:

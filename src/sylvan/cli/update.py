@@ -80,9 +80,10 @@ def _changed(folder: str, flags: dict[str, Any], keep: int | None) -> str:
     """Change the model and save it, where ``keep`` is given; what was done, in words."""
     from sylvan.cli.io.inputs import read_labels
     from sylvan.cli.models import TRAINED_ON, load_model, training_files
-    from sylvan.hub.card import HISTORY, history_of, noted, words_of
+    from sylvan.hub.card import HISTORY, THRESHOLD, history_of, noted, words_of
 
-    history = history_of(store.load(folder))
+    before = store.load(folder)
+    history = history_of(before)
     model = load_model(folder, (), flags["threads"])
     (X, Y), options = _row_changes(folder, model, flags)
     n_labels, plan, merge = model.n_labels_, "", options.get("merge", {})
@@ -109,7 +110,8 @@ def _changed(folder: str, flags: dict[str, Any], keep: int | None) -> str:
     state.meta[HISTORY] = noted(history, counts)
     state.meta[TRAINED_ON] = training_files([folder], [flags["new"]])
     store.save(folder, state, keep=keep)
-    return f"Updated {folder}: {words_of(counts)}."
+    lost = f" Its saved threshold is gone: sylvan thresholds {folder} FILE --save finds it again."
+    return f"Updated {folder}: {words_of(counts)}.{lost if THRESHOLD in before.meta else ''}"
 
 
 def _row_changes(folder: str, model: Any, flags: dict[str, Any]) -> tuple[tuple[Any, Any], dict[str, Any]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from itertools import zip_longest
@@ -20,18 +20,20 @@ from sylvan.data.formats.rankings import Writer
 from sylvan.errors import DataError
 from sylvan.labels.vocabulary import label_name
 
+_MODEL = "A model is a folder; a file in its place holds answers, JSON lines as predict writes them."
+
 
 def read_answers(path: str, source: TextInput) -> tuple[sp.csr_matrix, TopK, list[str]]:
     """The labels of all records, the answers to them, and what the labels of both are called."""
     truths = [list(map(str, labels)) for block in source.training_blocks() for labels in block.labels]
     answers: list[list[str]] = []
-    for number, (_, record) in enumerate(zip_longest(truths, read_records(path)), 1):
+    for number, (_, record) in enumerate(zip_longest(truths, _records(path)), 1):
         if record is None or number > len(truths):
             there = f"more than {len(truths):,}" if number > len(truths) else f"{number - 1:,}"
             raise DataError(f"{path} has answers to {there} records, but {source.name} has {len(truths):,}.")
         listed = record.get("uris", record.get("labels"))
         if not isinstance(listed, list) or not all(isinstance(label, str | int) for label in listed):
-            raise DataError(f"{path}, object {number}: answers must be a list called 'labels', as predict writes it.")
+            raise DataError(f"{path}, object {number}: answers must be a list called 'labels'. {_MODEL}")
         answers.append(list(dict.fromkeys(label_name(str(label)) for label in listed)))
     names = Vocabulary.from_labels([*truths, *answers])
     labels = np.full((len(answers), max(1, *map(len, answers))), -1, np.int32)
@@ -39,6 +41,14 @@ def read_answers(path: str, source: TextInput) -> tuple[sp.csr_matrix, TopK, lis
         labels[row, : len(listed)] = names.ids(listed)
     scores = np.where(labels >= 0, -np.arange(labels.shape[1]), -np.inf).astype(np.float32)  # their order is all
     return names.encode(truths), TopK(labels, scores), list(names)
+
+
+def _records(path: str) -> Iterator[dict[str, Any]]:
+    """Those of a file of answers, unless it is none."""
+    try:
+        yield from read_records(path)
+    except DataError as error:
+        raise DataError(f"{error} {_MODEL}") from error
 
 
 _READ = (".txt", ".json", ".tsv", ".key")  # what names of texts and of their subjects end in
