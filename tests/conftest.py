@@ -17,6 +17,7 @@ import gc
 import os
 import shutil
 from collections.abc import Generator, Iterator
+from pathlib import Path
 
 import surroundings
 
@@ -67,10 +68,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker("slow")
 
 
-def pytest_collection_finish() -> None:
-    """What collecting has made stays until the end: the garbage collector needn't look at it a hundred times."""
-    gc.collect()
-    gc.freeze()
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """What collecting makes stays until the end: the garbage collector needn't look at it, then or later."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    return release_tests.needless(collection_path, config) or None  # None: others may still say so
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:

@@ -58,6 +58,14 @@ def left_out(config: pytest.Config) -> bool:
     return not named and "release" not in config.option.markexpr
 
 
+def needless(path: Path, config: pytest.Config) -> bool:
+    """Whether ``-m release`` needn't read this file, as none of its tests is listed."""
+    if config.option.markexpr != "release" or not path.is_relative_to(TESTS) or path.suffix != ".py":
+        return False
+    name = path.relative_to(TESTS).as_posix()
+    return not any(name.startswith(beginning.partition("::")[0]) for beginning in RELEASE)
+
+
 def choose(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark the tests of a release, and take them from the run."""
     for item in items:

@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 from child_processes import run
-
-from sylvan import data
+from kit.books import load_sample
 
 tomllib = pytest.importorskip("tomllib")
 ROOT = Path(__file__).parents[2]
@@ -47,7 +46,7 @@ print(json.dumps([found, learned.status_code, client.get("/v1/projects/both").js
 @pytest.fixture(scope="module")
 def library(annif: Any) -> Any:
     """Annif with a vocabulary, two projects, one of them trained, and files of books."""
-    sample = data.load_sample()
+    sample = load_sample()
     known = sorted({str(label) for row in sample.train.labels[:N_TRAIN] for label in row})
     uris = {label: f"http://example.org/{at}" for at, label in enumerate(known)}
     lines = [f"<{uri}>\t{label}\n" for label, uri in uris.items()] + [f"<{LEARNED}>\tA new subject\n"]

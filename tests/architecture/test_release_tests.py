@@ -34,3 +34,19 @@ def test_what_is_listed_is_there(beginning: str) -> None:
 def test_they_are_left_out_unless_they_are_named(words: list[str], marks: str, out: bool) -> None:
     config = SimpleNamespace(args=[str(ROOT / word) for word in words], option=SimpleNamespace(markexpr=marks))
     assert release_tests.left_out(config) is out  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("file", "marks", "needless"),
+    [
+        ("serve/test_page_tag.py", "release", False),  # all of it is listed,
+        ("docs/test_documents.py", "release", False),  # and one test
+        ("serve/test_ranking.py", "release", True),
+        ("serve/test_ranking.py", "release or slow", False),
+        ("serve/test_ranking.py", "", False),
+        ("serve", "release", False),
+    ],
+)
+def test_files_without_them_are_not_read(file: str, marks: str, needless: bool) -> None:
+    config = SimpleNamespace(option=SimpleNamespace(markexpr=marks))
+    assert release_tests.needless(ROOT / "tests" / file, config) is needless  # type: ignore[arg-type]

@@ -15,12 +15,13 @@ from typing import Any
 
 import child_processes
 import pytest
+from kit.books import load_sample
 
 import sylvan
 from sylvan import TextModel, data
 from sylvan.cli import main
 
-TRAIN, TEST = data.load_sample()
+TRAIN, TEST = load_sample()
 ROWS = 2000
 KNOWN = {label for labels in TRAIN.labels[:ROWS] for label in labels}
 TEST_ROWS = [row for row, labels in enumerate(TEST.labels) if KNOWN.issuperset(labels)][:200]

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from kit.bits import bits
+from kit.books import load_sample
 from kit.topics import corpus
 from processes import same_models
 
@@ -86,7 +87,7 @@ def test_a_configuration_gives_the_same_bits(call: Any, files: Any, tmp_path: Pa
 
 def test_a_size_is_reproduced_by_two_commands(call: Any, tmp_path: Path) -> None:
     rows, default, model, whole, small = (str(tmp_path / name) for name in ("rows.jsonl", "d", "m", "w", "s"))
-    train = data.load_sample().train
+    train = load_sample().train
     data.write_jsonl(rows, train.texts[:200], train.labels[:200])
     assert call("tune", rows, "--model", default, "--max-trials", "1", "-q").code == 0
     limit = int(0.8 * sum(path.stat().st_size for path in Path(default).iterdir()))

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kit.books import load_sample
 
 import sylvan
 from sylvan import Ensemble, NeighborRanker, TextModel, data
@@ -131,7 +132,7 @@ def test_what_cannot_be_named_is_said(verb: str, call: Any, files: Any, subjects
 def described(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Rows of the sample without one heading, and texts of headings."""
     folder = tmp_path_factory.mktemp("files")
-    train, _ = data.load_sample()
+    train, _ = load_sample()
     rows = [(text, [name for name in labels if name != "Whaling"]) for text, labels in zip(*train[:2], strict=True)]
     rows = [row for row in rows if row[1]][:800]
     data.write_jsonl(folder / "train.jsonl", [text for text, _ in rows], [labels for _, labels in rows])

@@ -15,6 +15,7 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 from kit.bits import same_bits
+from kit.books import load_sample
 from kit.errors import raises
 
 from sylvan import TfidfVectorizer, XRLinear, data
@@ -108,7 +109,7 @@ def test_a_job_reads_the_rows_of_its_clusters_alone(
 
 
 def test_models_have_the_bits_of_the_matrix(tmp_path: Path) -> None:
-    train, _ = data.load_sample()
+    train, _ = load_sample()
     vectorizer, names = TfidfVectorizer(), data.Vocabulary.from_labels(train.labels[:300])
     features, labels = vectorizer.fit_transform(train.texts[:300]), names.encode(train.labels[:300])
     units = np.random.default_rng(1).choice([1, 1000.0, 1e-3], features.shape[1])
@@ -221,7 +222,7 @@ def test_other_models_say_what_they_take(parts: RowParts) -> None:
 
 
 def test_files_of_texts_become_parts(tmp_path: Path) -> None:
-    train, _ = data.load_sample()
+    train, _ = load_sample()
     files = []
     for at in range(3):
         rows = slice(100 * at, 100 * at + 100)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from child_processes import start
+from kit.books import load_sample
 from kit.errors import raises
 from ray_work import ChangingFile, DyingFile, OddFile
 from waiting import PATIENCE, until
@@ -32,7 +33,7 @@ class Saved:
     """A saved model of texts, and texts for it."""
 
     def __init__(self, folder: Path) -> None:
-        train, test = data.load_sample()
+        train, test = load_sample()
         self.texts, self.folder = test.texts[:240], str(folder / "m")
         self.model = TextModel().fit(train.texts[:1000], train.labels[:1000])
         self.model.save(self.folder)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from kit.books import load_sample
 from test_ray_runner import same_bits
 
 import sylvan
@@ -51,7 +52,7 @@ def test_trials_and_passes_beside_a_checkpoint(cluster: Any, rows: tuple[Any, An
 @pytest.fixture(scope="module")
 def texts() -> tuple[list[str], list[list[str]]]:
     pytest.importorskip("torch")
-    train, _ = data.load_sample()
+    train, _ = load_sample()
     return train.texts[:400], train.labels[:400]
 
 

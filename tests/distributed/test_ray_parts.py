@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from child_processes import start
+from kit.books import load_sample
 from kit.errors import raises
 from ray_work import gone, squared
 from test_ray_runner import same_bits
@@ -31,7 +32,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning")
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    train, _ = data.load_sample()
+    train, _ = load_sample()
     model = TextModel().fit(train.texts[:1500], train.labels[:1500])
     folder = tmp_path_factory.mktemp("rows")
     X, Y = model.vectorizer.transform(train.texts[:1500]), model.vocabulary_.encode(train.labels[:1500])
@@ -86,7 +87,7 @@ def test_a_node_that_is_removed_in_mid_layer(
 
 
 def test_files_become_parts(cluster: Any, tmp_path: Path) -> None:
-    train, _ = data.load_sample()
+    train, _ = load_sample()
     files = []
     for at in range(4):
         files.append(tmp_path / f"{at}.jsonl")

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from kit.books import load_sample
 from kit.errors import raises
 from ray_work import lingers, squared, wait_for, wrong
 
@@ -35,7 +36,7 @@ class Saved:
     """A model of texts and one of features, in memory and in folders, and rows for them."""
 
     def __init__(self, folder: Path) -> None:
-        train, test = data.load_sample()
+        train, test = load_sample()
         self.folder, self.texts, self.labels = folder, test.texts[:N], test.labels[:N]
         self.text_model = TextModel().fit(train.texts[:1000], train.labels[:1000])
         self.X = self.text_model.vectorizer.transform(self.texts)

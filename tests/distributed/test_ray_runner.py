@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from kit.bits import same_bits
+from kit.books import load_sample
 from kit.errors import raises
 from ray_work import dies, dies_once, slow, squared, wrong
 
@@ -24,7 +25,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning")
 
 @pytest.fixture(scope="module")
 def matrices() -> tuple[Any, Any]:
-    train, _ = data.load_sample()
+    train, _ = load_sample()
     model = TextModel().fit(train.texts[:700], train.labels[:700])
     return model.vectorizer.transform(train.texts[:700]), model.vocabulary_.encode(train.labels[:700])
 
@@ -170,7 +171,7 @@ def test_without_a_block_nothing_changes() -> None:
 def test_the_command_line_trains_on_a_cluster(cluster: Any, tmp_path: Path) -> None:
     from sylvan.cli import main
 
-    train, _ = data.load_sample()
+    train, _ = load_sample()
     data.write_jsonl(tmp_path / "train.jsonl", train.texts[:500], train.labels[:500])
     words = ["train", "xr-linear", str(tmp_path / "train.jsonl"), "--quiet", "--threads", "1", "--model"]
     assert main([*words, str(tmp_path / "plain")]) == 0

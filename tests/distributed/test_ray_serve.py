@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kit.books import load_sample
 from recipes import recipe
 from waiting import PATIENCE
 
 import sylvan
-from sylvan import TextModel, data
+from sylvan import TextModel
 
 for name in ("starlette", "uvicorn", "msgspec", "prometheus_client"):
     pytest.importorskip(name, reason='needs pip install "sylvan[serve]"')
@@ -64,7 +65,7 @@ class Served:
 
 def fitted(first: int) -> TextModel:
     """A model of some of the sample's rows."""
-    train, _ = data.load_sample()
+    train, _ = load_sample()
     return TextModel().fit(train.texts[first : first + 1000], train.labels[first : first + 1000])
 
 
@@ -93,7 +94,7 @@ def served(cluster: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
     try:
         serve.start(http_options={"host": "127.0.0.1", "port": port})
         serve.run(recipe("ray_serve").models({"books": str(folder)}))
-        yield Served(ray, port, folder, data.load_sample().test.texts[:3])
+        yield Served(ray, port, folder, load_sample().test.texts[:3])
     finally:
         serve.shutdown()
     left = [actor for actor in ray.util.list_named_actors(all_namespaces=True) if actor["namespace"] == "serve"]

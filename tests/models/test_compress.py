@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from kit.bits import bits, same_bits
-from kit.books import books
+from kit.books import books, load_sample
 from kit.errors import raises
 from kit.weights import dense_weights
 
 import sylvan
-from sylvan import Ensemble, NeighborRanker, TextModel, TfidfVectorizer, XRLinear, data, metrics, store
+from sylvan import Ensemble, NeighborRanker, TextModel, TfidfVectorizer, XRLinear, metrics, store
 from sylvan.errors import NotFittedError, ParameterError
 
 
@@ -24,7 +24,7 @@ def rows() -> tuple[sp.csr_matrix, sp.csr_matrix]:
 
 
 def texts(n: int) -> tuple[list[str], list[list[str]]]:
-    train, _ = data.load_sample()
+    train, _ = load_sample()
     return train.texts[:n], train.labels[:n]
 
 

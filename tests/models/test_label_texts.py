@@ -12,10 +12,11 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from kit.bits import bits, same_bits
+from kit.books import load_sample
 from kit.errors import raises
 
 import sylvan
-from sylvan import BeamTreeClassifier, Ensemble, NeighborRanker, TextModel, XRLinear, data
+from sylvan import BeamTreeClassifier, Ensemble, NeighborRanker, TextModel, XRLinear
 from sylvan.errors import DataError
 from sylvan.models.label_texts.label_texts import LabelTexts, judged_rows
 from sylvan.models.xr import xr_linear
@@ -105,7 +106,7 @@ def learned_from(model: TextModel, texts: list[str], labels: list[list[str]]) ->
 
 class TestFit:
     def test_labels_without_rows_are_found_by_their_texts_on_the_sample(self) -> None:
-        sample = data.load_sample()
+        sample = load_sample()
         texts, labels = sample.train.texts[:3000], sample.train.labels[:3000]
         counts: dict[str, int] = {}
         for row in labels:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from kit.bits import bits, same_bits
+from kit.books import load_sample
 from kit.errors import raises, warns
 
 import sylvan
@@ -20,7 +21,7 @@ from sylvan.errors import DataError, DataWarning, ModelError, ParameterError
 from sylvan.models.blocks import training_counts
 from sylvan.models.label_texts.name_rows import Likeness, likeness, readable
 
-TRAIN, TEST = data.load_sample()
+TRAIN, TEST = load_sample()
 TEXTS, LABELS = TRAIN.texts[:3000], TRAIN.labels[:3000]
 NAMES = sorted({name for row in LABELS for name in row})
 

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from kit.books import load_sample
 from kit.errors import raises
 
 import sylvan
-from sylvan import NeighborRanker, TextModel, data, metrics
+from sylvan import NeighborRanker, TextModel, metrics
 from sylvan.arrays.validate import Csr
 from sylvan.errors import DataError, ModelError, NotFittedError, ParameterError
 from sylvan.matching import neighbors as matching
@@ -103,7 +104,7 @@ def test_vectors_are_compared_as_they_are(tmp_path: Path, mmap: bool) -> None:
 
 
 def test_texts_of_the_sample() -> None:
-    train, test = data.load_sample()
+    train, test = load_sample()
     tagger = TextModel(model=NeighborRanker()).fit(train.texts, train.labels)
     top = tagger.rank(test.texts[:500], k=5)
     truth = tagger.vocabulary_.encode(test.labels[:500], unknown="ignore")

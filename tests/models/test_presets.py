@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from kit.books import load_sample
 from kit.errors import raises
 
-from sylvan import Ensemble, Reranker, TextModel, XRLinear, data, preset
+from sylvan import Ensemble, Reranker, TextModel, XRLinear, preset
 from sylvan.errors import ParameterError
 from sylvan.models.presets import TEXT_PRESETS
 
@@ -29,7 +30,7 @@ def test_the_two_above_have_the_members_below() -> None:
 
 @pytest.mark.parametrize("name", TEXT_PRESETS)
 def test_each_learns_texts(name: str) -> None:
-    train, test = data.load_sample()
+    train, test = load_sample()
     quick = {"scorer": "trees", "n_trees": 5} if name == "best" else {}
     model = preset(name, n_jobs=1, **quick).fit(train.texts[:900], train.labels[:900])  # type: ignore[call-overload]
     assert [len(row) for row in model.rank(test.texts[:2], k=3).names] == [3, 3]

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from kit.bits import bits
+from kit.books import load_sample
 from kit.errors import raises
 
 import sylvan
@@ -187,7 +188,7 @@ def test_a_name_that_is_not_known_is_refused_with_one_that_is(model: TextModel) 
         model.rank(["bread"], allowed=["qqqqqq"])
 
 
-TRAIN, _ = data.load_sample()
+TRAIN, _ = load_sample()
 BOOKS, HEADINGS = list(TRAIN.texts[:300]), list(TRAIN.labels[:300])
 
 

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from kit.books import load_sample
 
-from sylvan import TextModel, XRLinear, data
+from sylvan import TextModel, XRLinear
 
 
 @dataclass
@@ -32,7 +33,7 @@ class Fitted:
 
 
 def _fitted(folder: Path, rows: slice) -> Fitted:
-    train, test = data.load_sample()
+    train, test = load_sample()
     model = TextModel().fit(train.texts[rows], train.labels[rows])
     model.save(folder)
     return Fitted(model, folder, list(test.texts))

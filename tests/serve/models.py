@@ -6,14 +6,15 @@ import functools
 from pathlib import Path
 
 import numpy as np
+from kit.books import load_sample
 
-from sylvan import IRLIIndex, TextModel, XRLinear, data
+from sylvan import IRLIIndex, TextModel, XRLinear
 
 
 @functools.cache
 def sample() -> tuple[list[str], list[list[str]], list[str]]:
     """Some training texts, their labels, and texts to ask about."""
-    train, test = data.load_sample()
+    train, test = load_sample()
     return train.texts[:800], train.labels[:800], test.texts[:60]
 
 

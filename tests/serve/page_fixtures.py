@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from kit.books import load_sample
 from page_steps import MARKUP, Service, service_of
 from playwright.sync_api import expect, sync_playwright
 from waiting import PATIENCE
@@ -31,7 +32,7 @@ expect.set_options(timeout=1000 * PATIENCE)
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     """Models of all kinds: two trees with examples, without calibration, of features, and with URIs as labels."""
     folder = tmp_path_factory.mktemp("page")
-    train, _ = data.load_sample()
+    train, _ = load_sample()
     texts, labels = train.texts[:ROWS], train.labels[:ROWS]
     books = TextModel(model=XRLinear(seed=0, n_trees=2, max_leaf=16)).fit(texts, labels)
     books.save(folder / "books")

@@ -20,6 +20,7 @@ from urllib.parse import quote
 import numpy as np
 import pytest
 from child_processes import run
+from kit.books import load_sample
 from servers import serving
 from waiting import PATIENCE
 
@@ -72,7 +73,7 @@ class World:
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     folder = tmp_path_factory.mktemp("annif")
-    sample = data.load_sample()
+    sample = load_sample()
     train, wanted = sample.train.texts[:1500], sample.train.labels[:1500]
     headings = sorted({str(label) for row in wanted for label in row})
     uris = {heading: f"http://example.org/heading/{i}" for i, heading in enumerate(headings)}

@@ -12,6 +12,7 @@ from urllib.parse import quote, urlencode
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from kit.books import load_sample
 from serve.asgi import Answer, Asking, running
 
 import sylvan
@@ -55,7 +56,7 @@ class World:
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     folder = tmp_path_factory.mktemp("annif-routes")
-    sample = data.load_sample()
+    sample = load_sample()
     train = sample.train.texts[:500]
     names = [[str(label) for label in row] for row in sample.train.labels[:500]]
     uris = {name: f"http://example.org/{i}" for i, name in enumerate(sorted({x for row in names for x in row}))}

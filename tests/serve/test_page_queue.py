@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kit.books import load_sample
 
 pytest.importorskip("playwright.sync_api", reason="tests of the page need playwright")
 pytest.importorskip("starlette", reason="tests of the page need the extra 'serve'")
@@ -15,7 +16,7 @@ from page_steps import WHALES, Service, choose, tag
 from playwright.sync_api import expect
 
 import sylvan
-from sylvan import TextModel, data
+from sylvan import TextModel
 from sylvan.cli import main
 
 pytest_plugins = ("page_fixtures",)
@@ -103,7 +104,7 @@ def test_a_queue_is_worked_through_by_keys_and_what_is_exported_is_learned(
     assert lines[1]["labels"] == [] and lines[2]["labels"] == [third]
     assert lines[0]["version"] == service.ask("v1/models/books")["version"] and lines[0]["model"] == "books"
 
-    train, _ = data.load_sample()
+    train, _ = load_sample()
     model = TextModel(sylvan.TfidfVectorizer(), sylvan.XRLinear(seed=0, keep_rows=True))
     model.fit(train.texts[:400], train.labels[:400]).save(tmp_path / "model")
     assert main(["update", str(tmp_path / "model"), str(path), "--quiet"]) == 0

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kit.books import load_sample
 
 pytest.importorskip("playwright.sync_api", reason="tests of the page need playwright")
 pytest.importorskip("starlette", reason="tests of the page need the extra 'serve'")
@@ -15,7 +16,7 @@ pytest.importorskip("starlette", reason="tests of the page need the extra 'serve
 from page_steps import KEY, WHALES, Service, service_of, tag
 from playwright.sync_api import expect
 
-from sylvan import TextModel, XRLinear, data
+from sylvan import TextModel, XRLinear
 
 pytest_plugins = ("page_fixtures",)
 
@@ -165,7 +166,7 @@ def test_a_new_version_is_noted(open_page: Any, locked: Service) -> None:
     page = open_page(locked.url, f"sessionStorage.setItem('sylvan.key', '{KEY}')")
     tag(page)
     before = locked.ask("v1/models/plain", key=KEY)["version"]
-    train, _ = data.load_sample()
+    train, _ = load_sample()
     newer = TextModel(model=XRLinear(seed=1, calibration=None)).fit(train.texts[:500], train.labels[:500])
     newer.save(Path(locked.folder) / "plain")
     for i in range(200):

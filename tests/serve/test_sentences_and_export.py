@@ -10,6 +10,7 @@ from typing import Any
 
 import child_processes
 import pytest
+from kit.books import load_sample
 
 import sylvan
 from sylvan import TextModel, XRLinear, data
@@ -124,7 +125,7 @@ def test_subjects_of_a_file_are_read_in_the_forms_of_json_lines(tmp_path: Path, 
 
 
 def test_what_is_exported_is_learned_by_sylvan_update(tmp_path: Path) -> None:
-    train, test = data.load_sample()
+    train, test = load_sample()
     model = TextModel(model=XRLinear(seed=0, keep_rows=True)).fit(train.texts[:300], train.labels[:300])
     model.save(tmp_path / "model")
     known = model.vocabulary_[0]

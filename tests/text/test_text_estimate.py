@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from kit.books import load_sample
 from kit.errors import raises
 
-from sylvan import TfidfVectorizer, data
+from sylvan import TfidfVectorizer
 from sylvan.errors import DataError
 from sylvan.runtime.plan import state_bytes
 from sylvan.text import estimate
@@ -17,7 +18,7 @@ from sylvan.text.estimate import estimate_texts
 
 def books(at_once: int = 1) -> list[str]:
     """The bundled titles, or several in one text."""
-    texts = data.load_sample()[0].texts
+    texts = load_sample()[0].texts
     return [" ".join(texts[i : i + at_once]) for i in range(0, len(texts), at_once)]
 
 

@@ -14,6 +14,7 @@ import pytest
 import scipy.sparse as sp
 from child_processes import start
 from kit.bits import same_bits
+from kit.books import load_sample
 from kit.errors import raises
 from kit.watching import calls_of
 from tuned_rows import Clock, corpus  # type: ignore[import-not-found]
@@ -130,7 +131,7 @@ def test_features_and_trees_are_made_once(rows: Any, monkeypatch: pytest.MonkeyP
 
 
 def test_a_size_is_held_by_the_final_model(tmp_path: Path) -> None:
-    sample = sylvan.data.load_sample().train
+    sample = load_sample().train
     rows = sample.texts[:250], sample.labels[:250]
     default = tuned(rows, max_trials=1).best
     limit = int(0.31 * (default.n_bytes or 0))

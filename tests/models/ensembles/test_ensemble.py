@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from kit.books import load_sample
 from kit.errors import raises
 
 import sylvan
@@ -281,7 +282,7 @@ def test_an_ensemble_is_calibrated_on_what_all_members_hold_out(tmp_path: Path) 
 
 
 def test_an_ensemble_over_texts_is_calibrated() -> None:
-    train, test = data.load_sample()
+    train, test = load_sample()
     members = [TextModel(), TextModel(TfidfVectorizer(analyzer="char_wb", ngrams=(3, 4)))]
     tagger = Ensemble(members).fit(train.texts[:700], train.labels[:700])
     top = tagger.rank(test.texts[:300], 3)

@@ -7,7 +7,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from sylvan import LabelTree, TfidfVectorizer, data
+from kit.books import load_sample
+
+from sylvan import LabelTree, TfidfVectorizer
 from sylvan.arrays import validate
 from sylvan.arrays.validate import Csr
 from sylvan.indexing import pifa
@@ -23,7 +25,7 @@ class Set:
     """Some books of the bundled sample: those with a heading that several of them have."""
 
     def __init__(self, n: int, n_test: int) -> None:
-        sample = data.load_sample()
+        sample = load_sample()
         counts: dict[str, int] = {}
         for names in sample.train.labels[:n]:
             for name in names:

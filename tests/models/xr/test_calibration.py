@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from kit.bits import bits, same_bits
-from kit.books import books
+from kit.books import books, load_sample
 from kit.errors import raises
 
 import sylvan
-from sylvan import TextModel, TfidfVectorizer, XRLinear, data, metrics
+from sylvan import TextModel, TfidfVectorizer, XRLinear, metrics
 from sylvan.errors import DataError, ParameterError
 from sylvan.ranking.calibrate import holdout_folds
 from sylvan.runtime import checkpointed
@@ -149,7 +149,7 @@ def test_stopping_rules_on_a_model(fitted: dict[str | None, XRLinear]) -> None:
 
 
 def test_names_of_what_a_text_model_chooses() -> None:
-    train, test = data.load_sample()
+    train, test = load_sample()
     tagger = TextModel(TfidfVectorizer(), XRLinear(calibration="isotonic", n_jobs=1))
     tagger.fit(train.texts[:800], train.labels[:800])
     texts = test.texts[:50]

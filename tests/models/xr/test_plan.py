@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from child_processes import python
-from kit.books import books
+from kit.books import books, load_sample
 from kit.errors import raises
 from kit.watching import calls_of
 
@@ -212,7 +212,7 @@ def test_training_refuses_what_does_not_fit(monkeypatch: pytest.MonkeyPatch) -> 
     ids=["pruning", "threads", "depth"],
 )
 def test_offers_take_less(monkeypatch: pytest.MonkeyPatch, params: dict[str, Any], pieces: list[str]) -> None:
-    train, _ = data.load_sample()
+    train, _ = load_sample()
     too_small(monkeypatch, 100_000)
     plan = TextModel(model=XRLinear(**params)).plan(train.texts[:800], train.labels[:800])
     assert not plan.fits and "What takes less:" in plan.text() and "too little" in plan.text()
