@@ -12,8 +12,11 @@ import pytest
 
 import sylvan
 from sylvan import data, metrics, store
+from sylvan.arrays.topk import TopK
 from sylvan.cli.groups import branches, by_frequency
+from sylvan.cli.thresholds import _wanted
 from sylvan.hub.card import read_card
+from sylvan.metrics.pairs import Pairs
 
 
 def numbers(call: Any, *words: str) -> dict[str, Any]:
@@ -58,6 +61,29 @@ def test_what_is_printed(call: Any, files: Any) -> None:
     assert lines[0].startswith("Measured over 60 rows") and lines[1].split()[:2] == ["precision", "recall"]
     assert any(line.startswith("For a precision of 90%, threshold 0.") for line in lines)
     assert any(line.startswith("As the mean over subjects (macro") for line in lines)
+
+
+def curve(*steps: tuple[float, int, int]) -> Pairs:
+    """An answer for each of many rows: probabilities, each of so many answers, of which so many are right."""
+    scores = np.repeat([score for score, _, _ in steps], [n for _, n, _ in steps]).astype(np.float32)
+    right = np.concatenate([np.arange(n) < n_right for _, n, n_right in steps])
+    truth, labels = [[0] if each else [1] for each in right], np.zeros((len(right), 1), np.int32)
+    return Pairs.of(truth, TopK(labels, scores[:, None]))
+
+
+def test_the_step_below_shows_why_the_precision_is_far_above() -> None:
+    """Few records have few steps of probability, and a precision between two of them isn't to be had."""
+    sentences, data = _wanted(curve((0.47, 36, 34), (0.3, 64, 10)), 0.7, {})
+    assert sentences[0].startswith("For a precision of 70%, threshold 0.31: 94.4%")
+    assert sentences[1] == "Below it, 0.3 gives 44.0%, with 64 suggestions more."
+    assert sentences[2] == "To be sure of 70%, take 0.31 too: its whole interval has it."
+    assert data["below"]["threshold"] == 0.3 and data["sure"] == data["set"]
+
+
+def test_no_step_is_below_the_lowest() -> None:
+    sentences, data = _wanted(curve((0.47, 36, 34)), 0.7, {})
+    assert sentences[0].startswith("For a precision of 70%, threshold 0.01") and data["below"] is None
+    assert sentences[1].startswith("To be sure of 70%")
 
 
 def test_the_best_threshold_is_noted_in_the_model(call: Any, files: Any, tmp_path: Path) -> None:

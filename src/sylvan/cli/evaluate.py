@@ -400,7 +400,7 @@ def _draw_slices(slices: dict[str, dict[int, float]], axes: Any) -> None:
 @click.option("--json", "json_", metavar="FILE", help="Write the numbers to this file too (- for stdout alone).")
 @click.option("--figure", "figures", multiple=True, metavar="FILE",
               help="Draw precision and recall against k, and reliability (.png, .svg, .pdf).")  # fmt: skip
-@click.option("--threshold", type=click.FloatRange(0, 1), default=0.5, show_default=True, metavar="P",
+@click.option("--threshold", type=of.Share(), default=0.5, show_default=True, metavar="P",
               help="F1 of the labels with at least this probability.")  # fmt: skip
 @click.option("--propensity-a", type=click.FloatRange(min=0), default=0.55, show_default=True, metavar="A",
               help="A of the propensities; 0.6 for Amazon's sets, 0.5 for Wikipedia's.")  # fmt: skip

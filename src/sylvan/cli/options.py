@@ -6,6 +6,7 @@ import contextlib
 import difflib
 import functools
 import inspect
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -241,6 +242,24 @@ def _delimiter(_: click.Context, parameter: click.Parameter, value: str | None) 
     if value is not None and (len(mark or "") != 1 or str(mark) in '"\r\n'):
         raise click.BadParameter(f"must be one character such as ; or the word tab. Got {value!r} instead.")
     return mark
+
+
+class Share(click.FloatRange):
+    """A number from 0 to 1, without 0 where that makes no sense."""
+
+    def __init__(self, above_zero: bool = False) -> None:
+        super().__init__(0, 1, min_open=above_zero)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """The number, or a sentence with the range and, for a percentage, what it is as a share."""
+        number = math.nan
+        with contextlib.suppress(ValueError):
+            number = float(value)
+        if 0 <= number <= 1 and not (self.min_open and number == 0):
+            return number
+        way = f"{number / 100:g} for {number:g}%" if 1 < number <= 100 else "such as 0.9"
+        limits = "(0, 1]" if self.min_open else "[0, 1]"
+        raise click.BadParameter(f"must be a number in {limits}, {way}. Got {str(value)!r} instead.", ctx, param)
 
 
 def _names(_: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:

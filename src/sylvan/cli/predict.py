@@ -84,9 +84,9 @@ def say_unknown(flags: Mapping[str, Any], n_unknown: int, n_rows: int) -> None:
 @click.option("--proba/--scores", "proba", default=None,
               help="Write probabilities, or the raw scores that labels are ordered by. [default: probabilities, where "
               "the model has calibrated ones and no tail orders its answers]")  # fmt: skip
-@click.option("--threshold", type=float, metavar="P", help="Rule: labels with at least this probability.")
+@click.option("--threshold", type=of.Share(), metavar="P", help="Rule: labels with at least this probability.")
 @click.option("--expected", metavar="f1", help="Rule: the number of labels with the highest expected F1.")
-@click.option("--precision", type=float, metavar="P",
+@click.option("--precision", type=of.Share(above_zero=True), metavar="P",
               help="Rule: the longest list with this expected precision, such as 0.9.")  # fmt: skip
 @click.option("--ray", "ray_address", metavar="ADDRESS",
               help="Rank on a Ray cluster: its address, auto for the one that this machine belongs to, or local to "

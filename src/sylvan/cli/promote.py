@@ -41,7 +41,7 @@ def _measure(ctx: click.Context, parameter: click.Parameter, value: str) -> tupl
 @click.argument("test", metavar="FILE")
 @click.option("--by", default="nDCG@5", show_default=True, callback=_measure, metavar="MEASURE",
               help="What decides: P, R, nDCG or F1 of the first answers, such as P@1.")  # fmt: skip
-@click.option("--significance", type=click.FloatRange(0, 1, min_open=True), default=0.05, show_default=True,
+@click.option("--significance", type=of.Share(above_zero=True), default=0.05, show_default=True,
               metavar="P", help="How often chance alone may give as large a difference.")  # fmt: skip
 @click.option("--keep", type=click.IntRange(1, 1000), default=1, show_default=True, metavar="N",
               help="Earlier versions that stay in LIVE, for 'sylvan update LIVE --undo'.")  # fmt: skip

@@ -24,6 +24,7 @@ from sylvan.hub.card import THRESHOLD
 from sylvan.metrics import figures
 from sylvan.metrics.pairs import GRID, Bools, Pairs, threshold_for
 from sylvan.models.blocks import has_probabilities, inner_of
+from sylvan.params.wording import counted
 from sylvan.ranking.stopping import DEPTH
 
 _SHOWN = (0.05, *np.arange(1, 10) / 10, 0.95)  # thresholds of the table
@@ -99,10 +100,16 @@ def _wanted(pairs: Pairs, wanted: float, masks: Mapping[str, Bools]) -> tuple[li
         return [f"{none}{'' if np.isnan(curve[place]) else highest}."], {"precision": wanted}
     line, lines = _at(pairs, best), []
     lines.append(f"For a precision of {percent}, {line.sentence()}")
+    below = _at(pairs, float(GRID[np.searchsorted(GRID, best) - 1])) if best > GRID[0] else None
+    if below is not None:
+        more = counted(round((below.rates["labels"] - line.rates["labels"]) * pairs.n_rows), "suggestion")
+        lines.append(f"Below it, {below.threshold:g} gives {100 * below.rates['precision']:.1f}%, with {more} more.")
     sure = _surely(pairs, best, wanted)
     if sure is None:
         lines.append(f"These records are too few to be sure of {percent} at any threshold.")
-    elif sure.threshold != best:
+    elif sure.threshold == best:
+        lines.append(f"To be sure of {percent}, take {best:g} too: its whole interval has it.")
+    else:
         lines.append(f"To be sure of {percent}, {sure.sentence()}")
     if evenly is None:
         lines.append("As the mean over subjects (macro), no threshold has it.")
@@ -110,7 +117,8 @@ def _wanted(pairs: Pairs, wanted: float, masks: Mapping[str, Bools]) -> tuple[li
         value = 100 * macro[np.searchsorted(GRID, evenly)]
         lines.append(f"As the mean over subjects (macro, {value:.1f}%), {_at(pairs, evenly).sentence()}")
     result: dict[str, Any] = {
-        "precision": wanted, "set": line.as_json(), "sure": None if sure is None else sure.as_json(),
+        "precision": wanted, "set": line.as_json(), "below": None if below is None else below.as_json(),
+        "sure": None if sure is None else sure.as_json(),
         "macro": None if evenly is None else {"threshold": evenly, **_at(pairs, evenly).as_json()},
     }  # fmt: skip
     if masks:
@@ -169,7 +177,7 @@ def _draw(paths: tuple[str, ...], title: str, pairs: Pairs) -> None:
 @click.command("thresholds")
 @click.argument("model", metavar="MODEL")
 @click.argument("test", metavar="FILE")
-@click.option("--precision", type=click.FloatRange(0, 1, min_open=True), metavar="P",
+@click.option("--precision", type=of.Share(above_zero=True), metavar="P",
               help="Say what to set for this share of right suggestions, such as 0.9.")  # fmt: skip
 @click.option("--json", "json_", metavar="FILE", help="Write the numbers to this file too (- for stdout alone).")
 @click.option("--figure", "figures", multiple=True, metavar="FILE",
