@@ -4,16 +4,20 @@
 #
 # In FOLDER (/srv/sylvan): live/ and candidate/, at first two copies of a model that keeps its rows (--set
 # keep_rows=true), trained on records that the same `convert` has made; dev.jsonl, records that no model learns from;
-# inbox/new.csv, which people have indexed since yesterday; inbox/open.csv, which nobody has.
+# inbox/new.csv, which people have indexed since yesterday; inbox/open.csv, which nobody has;
+# subjects.tsv (or what `vocabulary` names), where subjects are codes: what they are called.
 # The exit code is 0 where all went well. A file that couldn't be used stays in inbox/.
 set -euo pipefail
 cd "${1:-/srv/sylvan}"
 text=title,author                # columns of text of both files
 labels=subjects                  # column of subjects
+vocabulary=subjects.tsv          # names of subjects that are codes, where that file is there
+language=                        # of these names, where the file has several
 threshold=0.5                    # of suggestions
 server=${SYLVAN_SERVER:-}        # address of the model at the server, which must take up what is promoted
 now=$(date +%FT%H%M%S)
 mkdir -p done rejected reports suggestions
+[ -e "$vocabulary" ] || vocabulary= language=
 
 learn() {  # each step says what is wrong, and ends it
   local new=new.jsonl code=0
@@ -47,6 +51,7 @@ take_up() {  # by the server, within a minute; or the live model is the one befo
 
 suggest() {
   sylvan predict live inbox/open.csv --text-field "$text" --threshold "$threshold" --quiet \
+    ${vocabulary:+--vocabulary "$vocabulary"} ${language:+--language "$language"} \
     -o "suggestions/$now.jsonl" || return
   mv inbox/open.csv "done/$now-open.csv"
 }

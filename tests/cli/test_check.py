@@ -37,8 +37,8 @@ def test_a_sound_file_has_no_fault(call: Any, tmp_path: Path) -> None:
 FAULTS: dict[str, tuple[str, list[dict[str, Any]], int, int, int | None, str]] = {
     "no text": ("empty", [{"text": " \t", "labels": ["Whaling"]}], 1, 7, None, " \t"),
     "no subject": ("unlabelled", [{"text": "rye", "labels": []}], 1, 7, None, "rye"),
-    "repeated": ("duplicates", [{"text": "WHALES  0", "labels": ["Whaling"]}] * 2, 2, 7, 1, "WHALES  0"),
-    "contradictory": ("contradictions", [{"text": "whales 1", "labels": ["Baking"]}] * 2, 1, 7, 2, "whales 1"),
+    "repeated": ("duplicates", [{"text": "WHALES  0", "labels": ["Whaling"]}] * 3, 3, 7, 1, "WHALES  0"),
+    "contradictory": ("contradictions", [{"text": "whales 1", "labels": ["Baking"]}] * 3, 1, 7, 2, "whales 1"),
     "delimiter": ("delimiters", [{"text": f"t{i}", "labels": ["Baking|Whaling"]} for i in range(3)], 1, 7, None,
                   "Baking|Whaling"),
     "comma": ("delimiters", [{"text": f"t{i}", "labels": ["Baking, Whaling"]} for i in range(3)], 1, 7, None,
@@ -62,6 +62,18 @@ def test_each_fault_is_found_with_an_example(name: str, call: Any, tmp_path: Pat
     assert each["fault"] == (kind != "rare")
     if kind == "reading":
         assert "empty label" in each["words"] and "line 7" in each["words"]
+
+
+@pytest.mark.parametrize(("kind", "labels"), [("duplicates", ["Whaling"]), ("contradictions", ["Baking"])])
+@pytest.mark.parametrize(("n", "n_others", "is_fault"), [(2, 0, False), (3, 0, True), (3, 21, False), (3, 20, True)])
+def test_few_titles_that_come_again_are_no_fault(
+    kind: str, labels: list[str], n: int, n_others: int, is_fault: bool, call: Any, tmp_path: Path
+) -> None:
+    """Two of a few records, or a tenth of many: a catalogue has such, and a nightly job goes on."""
+    repeated = [{"text": f"whales {number}", "labels": labels} for number in range(n)]
+    others = [{"text": f"other {number}", "labels": ["Baking"]} for number in range(n_others)]
+    result = found(call, tmp_path, SOUND + repeated + others, code=int(is_fault))
+    assert result[kind]["fault"] == is_fault and result[kind]["found"] == list(range(7, 7 + n))
 
 
 @pytest.mark.parametrize("labels", [
@@ -144,7 +156,7 @@ def test_what_is_printed(call: Any, tmp_path: Path) -> None:
     lines = call("check", str(tmp_path / "rows.jsonl"), "-q").out.splitlines()
     assert lines[0] == "rows.jsonl: 7 records with 2 subjects, 1.00 a record."
     assert lines[2] == (
-        "- 1 text stands there again with other subjects. Record 7, 'whales 1': 'Baking'; record 2: 'Whaling'. Say "
+        "Note: 1 text stands there again with other subjects. Record 7, 'whales 1': 'Baking'; record 2: 'Whaling'. Say "
         "which are right, or join them."
     )
     assert "records without text" in lines[-1] and "vocabulary" not in lines[-1] and len(lines) == 4

@@ -181,6 +181,32 @@ def test_run_nights(tmp_path: Path) -> None:
     assert bits(night.folder / "candidate") == before and (inbox / "new.csv").exists()
 
 
+def test_run_a_night_with_codes(tmp_path: Path) -> None:
+    """Suggestions have names beside codes, and two titles with other subjects are told, and learned from."""
+    night, codes = Night(tmp_path / "srv"), {f"urn:{name.lower()}": name for name in WORDS}
+    uris = {name: uri for uri, name in codes.items()}
+    texts, labels = records(300, seed=3)
+    labels = [[uris[name] for name in row] for row in labels]
+    for name in ("live", "candidate"):
+        sylvan.TextModel(model=sylvan.XRLinear(keep_rows=True, seed=0)).fit(texts, labels).save(night.folder / name)
+    dev, true = records(200, seed=2)
+    data.write_jsonl(night.folder / "dev.jsonl", dev, [[uris[name] for name in row] for row in true])
+    (night.folder / "subjects.tsv").write_text("".join(f"{uri}\t{name}\n" for uri, name in codes.items()), "utf-8")
+    learned = len(sylvan.load(night.folder / "candidate").model.row_ids_)
+    texts, labels = records(20, seed=5)
+    rows = [[uris[name] for name in row] for row in [*labels, labels[1]]]
+    write_table(night.folder / "inbox" / "new.csv", [*texts, texts[0]], rows)
+    write_table(night.folder / "inbox" / "open.csv", texts[:5], [[]] * 5)
+    done = night()
+    assert done.returncode == 0 and "Note: 1 text stands there again with other subjects." in done.stdout, done
+    assert len(sylvan.load(night.folder / "candidate").model.row_ids_) == learned + 21
+    (suggested,) = (night.folder / "suggestions").iterdir()
+    answers = list(data.read_records(suggested))
+    assert {name for row in answers for name in row["labels"]} <= set(WORDS)
+    assert [row["uris"] for row in answers] == [[uris[name] for name in row["labels"]] for row in answers]
+    assert any(row["uris"] for row in answers)
+
+
 def test_run_backups(tmp_path: Path) -> None:
     night = Night(tmp_path / "srv")
     words = [FILES / "backup.sh", night.folder / "live", tmp_path / "copies", "1"]

@@ -112,7 +112,8 @@ def command(ctx: click.Context, /, file: str, test: str | None, json_: str | Non
     Looks for records without text or subject, records that are there twice, the same text with other subjects, subjects
     that hold a delimiter, that differ only in case, spelling or number, that --vocabulary lacks or has deprecated, and
     records of --test that are among those to learn from. Each is said in a line, with an example and what to do. Notes
-    (rare subjects) are no faults. Records are counted from 1.
+    are no faults: rare subjects, and repeated records and texts with other subjects that are fewer than 3 records or at
+    most a tenth. Records are counted from 1.
 
     The exit code is 0 where nothing was found, 1 for faults, 2 for wrong usage or a file that can't be read.
 

@@ -28,7 +28,8 @@ KINDS = {  # what is looked for, as it is said where none is found
     "unknown": "subjects that the vocabulary lacks", "deprecated": "deprecated subjects",
     "leakage": "test records to learn from",
 }  # fmt: skip
-FEW = 3  # records, of which a subject needs as many to be learned from them
+FEW = 3  # records: a subject needs as many to be learned from them, and fewer that repeat others are no fault
+_LARGE = 0.1  # share of repeated records from which on the file is at fault, rather than some titles
 _MOST = 1000  # records or subjects that are listed as data, of each kind
 _HEAD = 200  # characters that tell the script of a text
 _LAST_LATIN = "\u024f"  # before which there are no other letters, but for signs such as the micro sign
@@ -161,7 +162,10 @@ class Records:
             words = f"{counted(n, 'record')} {'repeats' if n == 1 else 'repeat'} an earlier one, text and subjects"
             here, other = int(rows[repeated[0]]), int(rows[first_whole[repeated[0]]])
             everything = (rows[repeated] + 1).tolist()
-            yield Finding("duplicates", n, words, "Keep one of each.", here, other=other, everything=everything)
+            yield Finding(
+                "duplicates", n, words, "Keep one of each.", here, other=other, is_fault=_are_many(n, len(rows)),
+                everything=everything,
+            )  # fmt: skip
         contrary = np.flatnonzero(whole != whole[first_text])
         if len(contrary):
             n = len(np.unique(first_text[contrary]))
@@ -169,7 +173,7 @@ class Records:
             here, other = int(rows[contrary[0]]), int(rows[first_text[contrary[0]]])
             yield Finding(
                 "contradictions", n, words, "Say which are right, or join them.", here, other=other, with_labels=True,
-                everything=(rows[contrary] + 1).tolist(),
+                is_fault=_are_many(len(contrary), len(rows)), everything=(rows[contrary] + 1).tolist(),
             )  # fmt: skip
 
     def leaks(self, test: Records) -> list[Finding]:
@@ -236,8 +240,8 @@ class Records:
         rare = [label for label, (n, _) in self.labels.items() if n < FEW]
         if n := len(rare):
             all_labels = counted(len(self.labels), "subject")
-            words = f"{n:,} of {all_labels} {'has' if n == 1 else 'have'} fewer than {FEW} records"
-            advice = "They are hardly ever suggested, unless their names help (--vocabulary of train)."
+            words = f"{n:,} of {all_labels} {'has' if n == 1 else 'have'} fewer than {FEW} records in this file"
+            advice = "A model of it alone hardly ever suggests them, unless their names help (--vocabulary of train)."
             yield self._labelled("rare", rare, words, advice, is_fault=False)
 
     def _labelled(self, kind: str, labels: list[Any], words: str, advice: str, is_fault: bool = True) -> Finding:
@@ -283,6 +287,11 @@ def script_of(text: str) -> str:
 def _script(character: str) -> str:
     name = unicodedata.name(character, "").partition(" ")[0] if character.isalpha() else ""
     return name if name == "CJK" else name.capitalize()
+
+
+def _are_many(n: int, n_rows: int) -> bool:
+    """Whether so many records are more than those that a catalogue has twice by chance: a large share, and not two."""
+    return n >= FEW and n > _LARGE * n_rows
 
 
 def _firsts(keys: Any) -> Any:
