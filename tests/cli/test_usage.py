@@ -73,6 +73,11 @@ WRONG = {
     "text field of a matrix": ("train xr-linear {train.xmc} --model {out} --text-field t", "--text-field is for"),
     "a tree that is none": ("train xr-linear {train.xmc} --model {out} --tree {text-model}", "must hold LabelTree"),
     "no tree": ("train xr-linear {train.xmc} --model {out} --tree {nowhere}", "no such folder"),
+    "two vocabularies": (
+        "train {train.jsonl} --model {out} --vocabulary a.ttl --vocabulary b.ttl",
+        "'--vocabulary': must be one file. Got a.ttl, b.ttl instead: put them into one"),
+    "two vocabularies to rank with": (
+        "predict {text-model} {test.jsonl} --vocabulary a.ttl --vocabulary b.ttl", "must be one file. Got a.ttl"),
     "k of 0": ("predict {text-model} {test.jsonl} -k 0", "'-k'"),
     "k that is no number": ("predict {text-model} {test.jsonl} -k five", "'five' is not a valid int"),
     "threads of 0": ("predict {text-model} {test.jsonl} --threads 0", "'--threads'"),

@@ -166,6 +166,8 @@ SAID = [
     ),
     # What is no argument stays: what was typed, a file's name, what is quoted.
     ("Try --set beam=20.", "predict", "Try --set beam=20."),
+    ("TextModel(unlearned='answer') ranks them.", "train xr-linear", "--set unlearned=answer ranks them."),
+    ("XRLinear(n_trees=3, beam=20) does.", "train xr-linear", "--set n_trees=3, --set beam=20 does."),
     ("--set takes name=value.", "predict", "--set takes name=value."),
     (
         "beam=20 holds no model; runs/beam=20/x, beam=20.jsonl.",

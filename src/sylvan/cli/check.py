@@ -100,8 +100,7 @@ def _short(text: str) -> str:
 @click.command("check")
 @click.argument("file", metavar="FILE")
 @click.option("--test", metavar="FILE", help="Look for records of this file among those of FILE, too.")
-@click.option("--vocabulary", metavar="FILE", help="Look for subjects that this vocabulary (TSV, CSV, JSON lines or "
-                                                   "SKOS) lacks or has deprecated.")  # fmt: skip
+@of.vocabulary_option("Look for subjects that this vocabulary (TSV, CSV, JSON lines or SKOS) lacks or has deprecated.")
 @click.option("--json", "json_", metavar="FILE", help="Write what was found as data (- for stdout alone).")
 @of.input_options
 @of.config_option

@@ -267,6 +267,18 @@ def _names(_: click.Context, parameter: click.Parameter, value: tuple[str, ...])
     return tuple(name.strip() for word in value for name in word.split(",") if name.strip())
 
 
+def _single(_: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> str | None:
+    """A click callback: the value of an option that is given once, where click would take the last silently."""
+    if len(values) > 1:
+        raise click.BadParameter(f"must be one file. Got {', '.join(values)} instead: put them into one.")
+    return values[0] if values else None
+
+
+def vocabulary_option(words: str, *names: str) -> Callable[[Any], Any]:
+    """``--vocabulary``, the file of one vocabulary."""
+    return click.option("--vocabulary", *names, metavar="FILE", multiple=True, callback=_single, help=words)
+
+
 # ``--threads``, ``--quiet`` and ``--debug``.
 shared_options = together(
     click.option("--debug", is_flag=True, expose_value=False, callback=_remember_debug, hidden=True),
@@ -312,15 +324,14 @@ test_options = together(
 # What labels that are codes are called.
 vocabulary_options = together(
     click.option("--language", metavar="CODE", help="Language of the names of a --vocabulary, such as en."),
-    click.option("--vocabulary", metavar="FILE",
-                 help="Names of labels that are codes: lines of code, tab and name, a CSV with uri and label or "
-                 "label_en, JSON lines with label and text, or SKOS."),
+    vocabulary_option("Names of labels that are codes: lines of code, tab and name, a CSV with uri and label or "
+                      "label_en, JSON lines with label and text, or SKOS."),
 )  # fmt: skip
 # What turns the labels of a corpus into URIs.
 subjects_options = together(
     click.option("--language", metavar="CODE", help="Language of a vocabulary's names, such as en."),
-    click.option("--vocabulary", "subjects", metavar="FILE",
-                 help="Subjects (TSV, CSV or SKOS) that turn labels of texts, as in Annif's .key files, into URIs."),
+    vocabulary_option("Subjects (TSV, CSV or SKOS) that turn labels of texts, as in Annif's .key files, into URIs.",
+                      "subjects"),
 )  # fmt: skip
 # Which fields of an input go into an output.
 output_fields_option = together(

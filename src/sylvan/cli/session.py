@@ -26,7 +26,8 @@ _CALL = r"[A-Za-z_][\w.]*\([^()]*\)"
 _BEGIN, _END = r"(?<![\w'\"./=-])", r"(?![\w'\"/=(]|\.\w)"
 # What names both, as in "force=True (--force)".
 _BOTH = re.compile(rf"{_BEGIN}(?:{_ARGUMENT}|{_CALL}|[a-z]+_\w+) \((--[a-z](?:[^()]|\([^()]*\))*)\)")
-_SETTER = re.compile(rf"\bset_params\(({_ARGUMENT})\)")
+# What sets parameters: of a model that is there, or of one that is made.
+_SETTER = re.compile(rf"\b(?:set_params|[A-Z]\w*)\(({_ARGUMENT}(?:, {_ARGUMENT})*)\)")
 _PARAMETER = re.compile(r"\bThe '(\w+)' parameter(?! of [A-Z])(?: of \w+)?")
 _WORD = re.compile(
     rf"--[\w-]+[ =]{_ARGUMENT}|--set[\w-]* \w+|"

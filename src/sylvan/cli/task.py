@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _SIZES = (10_000, 100_000, 1_000_000)  # of class sets whose defaults stand in the help
 _language_options = of.together(
     of.shared_options,
-    click.option("--vocabulary", metavar="FILE", help="The words to use; by default those of the training text."),
+    of.vocabulary_option("The words to use; by default those of the training text."),
 )
 _SEPARATORS = {"blanks": " ", "tabs": "\t", "commas": ","}
 _recommender_options = of.together(
