@@ -158,10 +158,19 @@ def test_labels_without_rows_come_by_train_and_update(call: Any, described: Path
     assert found(folder, "Whaling")
     facts = json.loads(call("inspect", str(folder), "--json", "-").out)["facts"]
     assert facts["labels known by their texts alone"] == 1
+    n_rows = len(data.read_jsonl(described / "train.jsonl").texts)
+    n_texts = facts["further rows that are texts of labels"]
+    assert facts["training rows"] == n_rows and n_rows + n_texts == len(sylvan.load(folder).model.row_ids_)
+    counted = f"Keeps its {n_rows + n_texts:,} rows, those that are texts of labels among them, for updates"
+    assert counted in call("inspect", str(folder)).out
     asked = ("--text", "A book of hunting", "--label", "Whaling", "--json", "-")
     (explained,) = json.loads(call("explain", str(folder), *asked).out)
     words = "No training row has this label yet: it is ranked by its own text, which shares 'hunting' with this one."
     assert explained["notes"] == [words] and explained["score"] == explained["probability"]
+    assert call("train", "ensemble", str(described / "train.jsonl"), "--set", "member0__model=xr-linear", "--set",
+                "member1__model=neighbors", *arguments[:4], "-q").code == 0  # fmt: skip
+    facts = json.loads(call("inspect", str(folder), "--json", "-").out)["facts"]
+    assert facts["training rows"] == n_rows and facts["further rows that are texts of labels"] > 700
 
 
 def test_an_encoder_of_labels_goes_into_the_model(call: Any, described: Path, tmp_path: Path) -> None:

@@ -40,9 +40,10 @@ _KINDS = {  # and how many
 MEASURED = "measured"  # what the manifest calls the figures that training took on holdout rows
 THRESHOLD = "threshold"  # and the threshold of the highest F1, which `sylvan thresholds --save` found
 COMPRESSED = "compressed"  # and how the model was made from a larger one
+ROWS, TEXT_ROWS = "training rows", "further rows that are texts of labels"
 # What the sizes of a model are called, by the attribute that holds them.
 _FACTS = (
-    ("labels", "n_labels_"), ("features", "n_features_"), ("training rows", "n_rows_"), ("terms", "n_terms_"),
+    ("labels", "n_labels_"), ("features", "n_features_"), (ROWS, "n_rows_"), ("terms", "n_terms_"),
     ("vectors", "n_vectors_"), ("dimensions", "n_dimensions_"), ("dimensions of the encoder", "n_dense_"),
     ("labels", "n_labels"),
 )  # fmt: skip
@@ -298,9 +299,12 @@ def _facts(model: Any) -> dict[str, int]:
         value = getattr(inner_of(model) if attribute == "n_rows_" else model, attribute, None)
         if isinstance(value, (int, np.integer)):
             results.setdefault(name, int(value))
-    texts = getattr(model, "label_texts_", None)
-    if texts is not None:
-        results["rows that are texts of labels"] = len(texts.labels)
+    members = getattr(model, "members", (model,))
+    texts = [each.label_texts_ for each in members if getattr(each, "label_texts_", None) is not None]
+    if texts:
+        results[ROWS] = max(n_rows or 0 for _, n_rows in map(training_counts, members))
+        results[TEXT_ROWS] = max(len(each.labels) for each in texts)
+    if getattr(model, "label_texts_", None) is not None:
         results["labels known by their texts alone"] = len(model.unlearned_labels_)
     if isinstance(model, Vocabulary):
         results["names"] = len(model)

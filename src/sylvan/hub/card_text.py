@@ -10,7 +10,7 @@ from typing import Any
 from sylvan.data.streams import open_write
 from sylvan.errors import DataError
 from sylvan.explain.explanation import printable
-from sylvan.hub.card import Card, Parameters, Tree, as_lines, words_of
+from sylvan.hub.card import TEXT_ROWS, Card, Parameters, Tree, as_lines, words_of
 from sylvan.models.encoders import words_of_extra
 from sylvan.params.wording import counted, size_words
 from sylvan.remote import readme
@@ -69,7 +69,8 @@ def _remarks(card: Card) -> tuple[str, str, str]:
         types = " and ".join(note["weight_dtypes"])
         compressed = f"Compressed from {size_words(note['bytes_before'])}{most}; weights are {types}."
     if (kept := card.living) is not None:
-        rows = f"Keeps its {counted(kept['n_rows'], 'row')} for updates ({size_words(kept['n_bytes'])})"
+        among = ", those that are texts of labels among them," if card.facts.get(TEXT_ROWS) else ""
+        rows = f"Keeps its {counted(kept['n_rows'], 'row')}{among} for updates ({size_words(kept['n_bytes'])})"
         living = f"{rows}; by its shape, a new tree would save {kept['drift']:.0%} of a search."
     return needs, compressed, living
 
