@@ -104,6 +104,23 @@ def test_members_of_a_preset_are_changed_and_added(call: Any, files: Any, tmp_pa
     assert type(nearest.model).__name__ == "NeighborRanker"
 
 
+def test_rows_are_kept_by_all_members_that_can(call: Any, files: Any, tmp_path: Path) -> None:
+    folder, kept = str(tmp_path / "m"), ("--set", "keep_rows=true")
+    words = ("train", "ensemble", files("train.jsonl"), "--model", folder, "-q", "--preset", "accurate")
+    assert call(*words).code == 0
+    assert "train it with --set keep_rows=true" in call("update", folder, files("test.jsonl")).err
+    assert call(*words, *kept, "--set", "member3__model=neighbors").code == 0
+    assert call("update", folder, files("test.jsonl"), "-q").code == 0
+    assert [member.model.n_rows_ for member in load(folder).members] == [300, 300, 300, 300]
+    assert call(*words, *kept, "--set", "member1__keep_rows=false").code == 0
+    assert [member.model.keep_rows for member in load(folder).members] == [True, False, True]
+    (tmp_path / "run.toml").write_text("[parameters]\nkeep_rows = true\nmember0 = {model = 'xr-linear'}\n")
+    assert call(*words[:6], "--config", str(tmp_path / "run.toml")).code == 0
+    assert load(folder).members[0].model.keep_rows
+    alone = call(*words[:6], *kept, "--set", "member0__model=neighbors")
+    assert alone.code == 2 and "Ensemble has no parameter 'keep_rows'" in alone.err
+
+
 def test_the_ensembles_of_the_papers_are_made_of_folders(call: Any, files: Any, tmp_path: Path) -> None:
     pytest.importorskip("torch")
     from sylvan.neural import BagTextEncoder

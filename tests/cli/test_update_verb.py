@@ -228,6 +228,29 @@ def test_rows_are_learned_and_forgotten(call: Any, trained: str, tmp_path: Path)
     assert json.loads(call("inspect", trained, "--json", "-").out)["living"]["n_rows"] == 42
 
 
+def test_rows_that_are_learned_again_are_counted(call: Any, trained: str, tmp_path: Path) -> None:
+    new, way = write(tmp_path / "new.jsonl", ["Railways", "Fishing"], 3), f"sylvan update {trained} --undo goes back.\n"
+    assert "Warning" not in call("update", trained, new).err
+    assert f"Warning: the model has learned from {new} before" in call("update", trained, new, "--plan").err
+    again = call("update", trained, new)
+    said = f"Warning: the model had learned 6 of the rows of {new} before, with the same labels: they count twice now; "
+    assert again.code == 0 and said + way in again.err, again.err
+    other = write(tmp_path / "other.jsonl", ["Railways", "Sailing"], 3)
+    assert "had learned 3 of the rows" in (some := call("update", trained, other, "--keep", "0")).err
+    assert "--undo" not in some.err
+    changed = tmp_path / "changed.jsonl"
+    changed.write_text(Path(new).read_text().replace("]", ', "Whaling"]'))
+    assert "Warning" not in call("update", trained, str(changed)).err
+
+
+def test_a_file_that_is_learned_again_by_a_model_that_keeps_no_weights(call: Any, tmp_path: Path) -> None:
+    rows, folder = write(tmp_path / "train.jsonl", list(WORDS)), str(tmp_path / "m")
+    assert call("train", "neighbors", rows, "--model", folder, "-q").code == 0
+    assert f"Warning: the model has learned from {rows} before: its rows count twice then" in call(
+        "update", folder, rows).err  # fmt: skip
+    assert "Warning" not in call("update", folder, write(tmp_path / "new.jsonl", ["Baking"], 2)).err
+
+
 def test_rows_are_given_again(call: Any, trained: str, tmp_path: Path) -> None:
     new, rows, folder = write(tmp_path / "new.jsonl", ["Railways"], 3), str(tmp_path / "train.jsonl"), tmp_path / "n"
     assert call("train", "xr-linear", rows, "--model", str(folder), "-q").code == 0
@@ -301,6 +324,7 @@ def test_names_beside_uris_are_refused(call: Any, tmp_path: Path) -> None:
     before = bits(Path(folder))
     outcome = call("update", folder, str(new))
     assert outcome.code == 2 and "1 label that is no URI, such as 'Whaling'" in outcome.err, outcome
+    assert outcome.err.endswith("which names have by --vocabulary FILE.\n"), outcome
     assert bits(Path(folder)) == before
     (tmp_path / "names.tsv").write_text("<http://example.org/0>\tWhaling\n<http://example.org/1>\tBaking\n")
     outcome = call("update", folder, str(new), "--vocabulary", str(tmp_path / "names.tsv"))

@@ -149,6 +149,15 @@ class TestTexts:
         assert tagger.n_labels_ == 3 and tagger.vectorizer.transform(["steam"]).nnz == 0
 
 
+    def test_names_beside_uris_are_refused(self) -> None:
+        uris = [[f"http://example.org/{label}" for label in row] for row in LABELS]
+        tagger = TextModel(model=XRLinear(keep_rows=True)).fit(TEXTS, uris).without_labels(uris[0][:1])
+        for update in (tagger.update, tagger.plan_update):
+            with raises(DataError, "Railways"):
+                update(["the steam engine"], [["Railways"]])
+        assert tagger.update(["the steam engine"], [["http://example.org/Railways"]]).n_labels_ == 4
+
+
 class TestEnsembles:
     def test_all_members_learn(self) -> None:
         members = [TextModel(model=XRLinear(keep_rows=True)), TextModel(model=NeighborRanker())]

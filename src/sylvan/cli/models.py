@@ -59,6 +59,12 @@ def learned_rows(model: Any, source: Source) -> tuple[int, int]:
     return 0, 0
 
 
+def kept_rows(model: Any) -> Any:
+    """The rows that a model keeps for updates, or the first of its members that does; None where none does."""
+    rows = (getattr(inner_of(each), "training_rows_", None) for each in getattr(model, "members", (model,)))
+    return next((each for each in rows if each is not None), None)
+
+
 def _record(path: str) -> dict[str, str]:
     """A file's name, and the checksum of its content after unpacking: a compressed copy is the same file."""
     digest = hashlib.sha256()

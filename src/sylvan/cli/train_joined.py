@@ -35,6 +35,7 @@ _WORDS: Mapping[str, tuple[str, str, str, str]] = {
                  "--config reranker.toml --set scorer=trees"),
 }  # fmt: skip
 Values = dict[str, Any]
+Places = dict[tuple[int, str], dict[str, Any]]  # parameters by the number of a member, or -1, and whether of its text
 
 
 def joined_command(kind: str, planning: bool) -> click.Command:
@@ -66,9 +67,9 @@ def joined_command(kind: str, planning: bool) -> click.Command:
 
         Members are numbered from 0. Each has a model (member0__model=xr-linear, neighbors, lexical, xr-transformer or
         x-transformer), parameters of the model such as member0__beam=20, and of its vectoriser such as
-        member0__text__ngrams=1,2. In a configuration file they are the tables [parameters.member0] and
-        [parameters.member0.text]; 'sylvan tune' writes such files. TRAIN is as for the other models: JSONL, CSV, TSV,
-        fastText's or PECOS's lines, one of Annif's corpora, Parquet, or a matrix.
+        member0__text__ngrams=1,2; keep_rows=true is for all of them. In a configuration file they are the tables
+        [parameters.member0] and [parameters.member0.text]; 'sylvan tune' writes such files. TRAIN is as for the other
+        models: JSONL, CSV, TSV, fastText's or PECOS's lines, one of Annif's corpora, Parquet, or a matrix.
 
         \b
         Examples:
@@ -148,16 +149,17 @@ def _preset_values(preset: Any) -> Values:
 def _read(config: of.Config, kind: str, settings: Sequence[str], preset: Any) -> tuple[Values, list[Setting]]:
     """Parameters of the ensemble, and the settings of its members."""
     # What was typed, and what the configuration or a preset says: by number and kind of a member, and of the whole.
-    typed: dict[tuple[int, str], dict[str, str]] = defaultdict(dict)
-    configured: dict[tuple[int, str], Values] = defaultdict(dict)
+    typed: Places = defaultdict(dict)
+    configured: Places = defaultdict(dict)
     words = config.typed(settings)
     for names, places in ((words, typed), ({**_preset_values(preset), **config.parameters}, configured)):
         for name, value in names.items():
             match = _MEMBER.fullmatch(name)
             where, inner = ((int(match[1]), match[2] or ""), match[3]) if match else ((-1, ""), name)
             places[where][inner] = value
-    values = config.read(class_of(kind), typed[-1, ""], configured[-1, ""])
     numbers = sorted({number for number, _ in (*typed, *configured) if number >= 0})
+    _share_keep_rows(typed, configured, numbers)
+    values = config.read(class_of(kind), typed[-1, ""], configured[-1, ""])
     if numbers != list(range(len(numbers))) or not numbers:
         listed = ", ".join(f"member{number}" for number in numbers) or "none"
         usage = f"{_WORDS[kind][0].capitalize()} takes --preset, or members numbered from 0, such as"
@@ -177,3 +179,13 @@ def _read(config: of.Config, kind: str, settings: Sequence[str], preset: Any) ->
             config.read(TfidfVectorizer, typed[of_text], configured[of_text], f"member{number}: "),
         ))  # fmt: skip
     return values, members
+
+
+def _share_keep_rows(typed: Places, configured: Places, numbers: Sequence[int]) -> None:
+    """``keep_rows`` of the whole is that of each member that has it: an update needs the rows of all of them."""
+    kinds = (MODELS.get(str(typed[n, ""].get("model", configured[n, ""].get("model")))) for n in numbers)
+    able = [n for n, kind in zip(numbers, kinds, strict=True) if kind and "keep_rows" in kind.parameter_names()]
+    for places in (typed, configured) if able else ():
+        if (value := places[-1, ""].pop("keep_rows", None)) is not None:
+            for number in able:
+                places[number, ""].setdefault("keep_rows", value)

@@ -11,8 +11,7 @@ from sylvan.cli.options import input_options, subjects_options
 from sylvan.cli.session import quietly, say
 from sylvan.data.streams import open_read
 from sylvan.errors import DataError, ParameterError
-from sylvan.labels.vocabulary import label_name, looks_like_uri
-from sylvan.params.wording import are, counted
+from sylvan.params.wording import are
 
 _CHANGES = ("new", "renames", "remove", "merges", "forget", "label_texts")
 
@@ -79,7 +78,7 @@ def command(model: str, keep: int, only_plan: bool, undo: bool, **flags: Any) ->
 def _changed(folder: str, flags: dict[str, Any], keep: int | None) -> str:
     """Change the model and save it, where ``keep`` is given; what was done, in words."""
     from sylvan.cli.io.inputs import read_labels
-    from sylvan.cli.models import TRAINED_ON, load_model, training_files
+    from sylvan.cli.models import TRAINED_ON, kept_rows, load_model, training_files
     from sylvan.hub.card import HISTORY, THRESHOLD, history_of, noted, words_of
 
     before = store.load(folder)
@@ -87,6 +86,7 @@ def _changed(folder: str, flags: dict[str, Any], keep: int | None) -> str:
     model = load_model(folder, (), flags["threads"])
     (X, Y), options = _row_changes(folder, model, flags)
     n_labels, plan, merge = model.n_labels_, "", options.get("merge", {})
+    kept, new = kept_rows(model), flags["new"]
     counts = {
         "learned": 0 if X is None else len(X) if isinstance(X, list) else X.shape[0],
         "forgotten": len(set(options.get("forget", ()))), "described": len(options.get("label_texts", ())),
@@ -98,6 +98,9 @@ def _changed(folder: str, flags: dict[str, Any], keep: int | None) -> str:
         else:
             model.update(X, Y, **options)
             counts["added"] = model.n_labels_ - n_labels
+    if new is not None:
+        n_repeated = None if keep is None or kept is None else kept_rows(model).repeated(kept.next_id)
+        _warn_of_repeated(folder, new, n_repeated, f"; sylvan update {folder} --undo goes back" if keep else "")
     if flags["remove"] is not None:
         gone = read_labels(flags["remove"], model)
         model, counts["removed"] = model.without_labels(gone), len(set(gone))
@@ -114,6 +117,18 @@ def _changed(folder: str, flags: dict[str, Any], keep: int | None) -> str:
     return f"Updated {folder}: {words_of(counts)}.{lost if THRESHOLD in before.meta else ''}"
 
 
+def _warn_of_repeated(folder: str, path: str, n_rows: int | None, way: str) -> None:
+    """Say that the model had learned rows of a file before: how many, or None where the rows that it keeps don't tell,
+    but the file itself may be one that it has learned."""
+    from sylvan.cli.models import training_name
+
+    if n_rows is None and training_name(folder, path) is not None:
+        click.echo(f"Warning: the model has learned from {path} before: its rows count twice then{way}.", err=True)
+    elif n_rows:
+        had = f"Warning: the model had learned {n_rows:,} of the rows of {path} before, with the same labels"
+        click.echo(f"{had}: they count twice now{way}.", err=True)
+
+
 def _row_changes(folder: str, model: Any, flags: dict[str, Any]) -> tuple[tuple[Any, Any], dict[str, Any]]:
     """New rows, and the other arguments of the model's ``update``."""
     from sylvan.cli.models import input_for
@@ -121,7 +136,6 @@ def _row_changes(folder: str, model: Any, flags: dict[str, Any]) -> tuple[tuple[
     rows: tuple[Any, Any] = (None, None)
     if flags["new"] is not None:
         rows = input_for(model, folder, flags["new"], flags, "trn").read()
-        _need_uris(model, rows[1], flags["new"])
     options: dict[str, Any] = {} if flags["precise"] is None else {"precise": flags["precise"]}
     if flags["forget"] is not None:
         options["forget"] = _read_ids(flags["forget"])
@@ -132,20 +146,6 @@ def _row_changes(folder: str, model: Any, flags: dict[str, Any]) -> tuple[tuple[
     if flags["rows"] is not None:
         options["rows"] = input_for(model, folder, flags["rows"], {**flags, "labels": None}, "trn").read()
     return rows, options
-
-
-def _need_uris(model: Any, labels: Any, path: str) -> None:
-    """Refuse names where all of a model's labels are URIs: they would become labels of their own beside these."""
-    known = model.vocabulary_ or ()
-    if not isinstance(labels, list) or not known or not all(looks_like_uri(label_name(str(name))) for name in known):
-        return
-    each = (label[0] if isinstance(label, tuple) else label for row in labels for label in row)  # or with its relevance
-    names = {name for name in map(label_name, map(str, each)) if not looks_like_uri(name)}
-    if names:
-        raise DataError(
-            f"{path} has {counted(len(names), 'label')} that {are(len(names))} no URI, such as {min(names)!r}, and the "
-            "model's labels are URIs: --vocabulary FILE takes the URIs of names."
-        )
 
 
 def _read_ids(path: str) -> list[int]:

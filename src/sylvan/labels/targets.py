@@ -16,8 +16,8 @@ from sylvan.arrays import validate
 from sylvan.arrays.canonical import Csr, as_array
 from sylvan.arrays.frames import label_columns, labels_of, numpy_of
 from sylvan.errors import DataError, warn_data
-from sylvan.labels.vocabulary import Numbers, Vocabulary, label_name, warn_of_blanks
-from sylvan.params.wording import counted
+from sylvan.labels.vocabulary import REMOVED, Numbers, Vocabulary, label_name, looks_like_uri, warn_of_blanks
+from sylvan.params.wording import are, counted
 
 _MANY_COLUMNS, _PER_LABEL = 1 << 24, 100  # a wide matrix of which few columns occur costs what occurs
 _LARGEST_NUMBER = (1 << 62) - 1
@@ -186,6 +186,13 @@ def grown_labels(
                 f"Y names labels by {names._kind}, such as {new[0]}, but the model's are called by {vocabulary._kind}, "
                 f"such as {vocabulary.value(0)!r}."
             )
+    named = [name for name in new if not looks_like_uri(name)]
+    before = (name for name in map(str, vocabulary) if not name.startswith(REMOVED))
+    if named and len(vocabulary) and all(map(looks_like_uri, before)):
+        raise DataError(
+            f"Y has {counted(len(named), 'label')} that {are(len(named))} no URI, such as {min(named)!r}, and the "
+            "model's labels are URIs: give URIs, which names have by SubjectVocabulary.uri(name) (--vocabulary FILE)."
+        )
     new_names = {*new, *(name for name in map(label_name, extra_names) if name not in vocabulary)}
     ordered = sorted(new_names, key=int) if isinstance(vocabulary, Numbers) else sorted(new_names)
     grown = vocabulary.extended(ordered)

@@ -39,6 +39,9 @@ def bare_label(text: str) -> str:
     return bare_uri(text) if text.startswith("<") and _BRACKETED.fullmatch(text) else text
 
 
+REMOVED = "(removed "  # how the stand-in for the name of a removed label begins
+
+
 def looks_like_uri(text: str) -> bool:
     """Whether a label is a URI: a scheme and ``://``, or a URN."""
     return bool(_URI.fullmatch(text))

@@ -16,7 +16,7 @@ from sylvan.arrays.label_filter import LabelFilter
 from sylvan.arrays.topk import TopK
 from sylvan.data import Vocabulary
 from sylvan.errors import DataError
-from sylvan.labels.vocabulary import ids_of_names
+from sylvan.labels.vocabulary import REMOVED, ids_of_names
 
 
 def denying(labels: LabelFilter | None, ids: npt.NDArray[np.int32], n_labels: int) -> LabelFilter:
@@ -77,7 +77,7 @@ def without_names(vocabulary: Vocabulary, ids: Iterable[int]) -> Vocabulary:
     """The vocabulary in which the names of removed labels are free again: what stands for them is the same in all
     members of an ensemble."""
     marks = {label: hashlib.sha256(vocabulary[label].encode()).hexdigest()[:16] for label in ids}
-    return renamed(vocabulary, {label: f"(removed {mark})" for label, mark in marks.items()})
+    return renamed(vocabulary, {label: f"{REMOVED}{mark})" for label, mark in marks.items()})
 
 
 def best_of_pairs(

@@ -148,6 +148,12 @@ class TrainingRows:
         """Which rows of features, as the rankers see them, are among these; a row without any is never."""
         return np.isin(_marks(features), _marks(self.features)) & (np.diff(features.indptr) > 0)
 
+    def repeated(self, since: int) -> int:
+        """How many rows from the id ``since`` on have the features and the labels of a row before it."""
+        marks = _marks(self.features) ^ (_marks(self.labels) * np.uint64(3))
+        later = self.ids >= since
+        return int((np.isin(marks, marks[~later]) & later & (np.diff(self.features.indptr) > 0)).sum())
+
     def taken(self, rows: npt.NDArray[np.integer[Any]]) -> tuple[Csr, Csr, Float32 | None]:
         """Features, labels and weights of some rows."""
         weight = None if self.weight is None else self.weight[rows]
