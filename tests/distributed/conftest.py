@@ -26,7 +26,10 @@ def nodes() -> Iterator[Any]:
     child_processes.guard()  # Ray's own processes end with this one, even if it is killed
     # A node that was removed is missed after seconds. One that is slow to answer has as long as ever.
     looks = {"health_check_initial_delay_ms": 500, "health_check_period_ms": 500}
-    head = {"num_cpus": 1, "object_store_memory": 200 << 20, "include_dashboard": False, "_system_config": looks}
+    head = {
+        "num_cpus": 1, "object_store_memory": 200 << 20, "include_dashboard": False, "_system_config": looks,
+        "include_log_monitor": False, "no_monitor": True,  # nobody looks at logs, and no node is added by itself
+    }  # fmt: skip
     made = Cluster(initialize_head=True, head_node_args=head)
     made.add_node(num_cpus=1, object_store_memory=200 << 20)
     try:

@@ -120,7 +120,7 @@ def test_large_arguments_are_sent_once(cluster: Any, monkeypatch: pytest.MonkeyP
     sizes: list[int] = []
     put = ray.put
     monkeypatch.setattr(ray, "put", lambda value: sizes.append(array_bytes(value)) or put(value))
-    template = copy.deepcopy(SHARD).set_params(n_queries=200)
+    template = IRLIIndex(n_buckets=8, n_repetitions=3, probes=3, n_jobs=1)  # whose actors load no PyTorch
     with ShardedIRLIIndex(template, 3, SHARDS).fit(base) as index:
         assert sizes == [base.nbytes // 3] * 3
         sizes.clear()
@@ -276,7 +276,7 @@ if __name__ == "__main__":
     options = dict(num_cpus=1, object_store_memory=100 << 20, include_dashboard=False)
     shards = sylvan.distributed.ray_shards(cpus_per_shard=0.5, start_timeout=600, **options)
     base = np.random.default_rng(0).normal(size=(50, 4)).astype(np.float32)
-    shard = IRLIIndex("learned", n_buckets=4, n_repetitions=2, hidden=8, choices=2, rounds=1, probes=4, n_queries=20)
+    shard = IRLIIndex(n_buckets=4, n_repetitions=2, probes=4)
     with sylvan.distributed.ray(**options):
         index = ShardedIRLIIndex(shard, 2, shards).fit(base)
         index.save({str(tmp_path / "index")!r})
