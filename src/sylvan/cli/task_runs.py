@@ -17,6 +17,7 @@ from sylvan.errors import ParameterError
 from sylvan.neural import RefreshSchedule
 from sylvan.neural.loop.checkpoint import TrainingFolder, has_checkpoint, write_json
 from sylvan.neural.loop.training import Job
+from sylvan.sampling.by_name import HEADS
 from sylvan.tasks.base import run_task
 
 _LIMITS = ("epochs", "patience", "max_steps", "time_limit", "evaluate_every", "clip_norm")
@@ -55,6 +56,8 @@ def run(ctx: click.Context, owner: Any, make_job: Any, flags: dict[str, Any]) ->
             if flags["resume"] and not results:  # another training is refused, in whichever folder it lies
                 for each, place in zip(seeds, folders, strict=True):
                     TrainingFolder(place).check({**job.settings(), "seed": each})
+            if not results:
+                say(flags, f"Trains with {_negatives(job)}.")
             results.append(_train(job, folder, seed, flags, first=not results))
     if several:
         _summarise(results, seeds, flags)
@@ -101,6 +104,19 @@ def _device(name: str) -> str:
         reason = str(error).split("\n")[0].rstrip(".")
         raise ParameterError(f"--device {name} can't be used here: {reason}.") from error
     return name
+
+
+def _negatives(job: Any) -> str:
+    """The loss of a job in words, and its negatives; what is shared though nobody chose it, with the way out."""
+    n, sampler = f"{job.loss_}, {job.n_samples_:,}", job.sampler
+    if job.loss_ == "full":
+        return "the full softmax, without negatives"
+    if job.loss_ in ("cane", *HEADS):
+        return f"{n} candidates and noises from {sampler}"
+    if not (job.shared_ or job.loss_parameters.get("shared")):
+        return f"{n} negatives from {sampler} for each target"
+    way = " (--set shared=false draws for each target)" if job.shared is None and job.shared_ else ""
+    return f"{n} negatives from {sampler} for a whole batch{way}"
 
 
 def _train(job: Job, folder: str, seed: int, flags: dict[str, Any], first: bool) -> dict[str, Any]:

@@ -51,12 +51,28 @@ def test_a_language_model(call: Any, texts: Path, pictures: None, tmp_path: Path
     assert outcome.code == 0, outcome.err
     lines = outcome.out.splitlines()
     assert lines[0].startswith("Read Corpus(13 words; train 1,050")
-    assert lines[1].startswith("Epoch 1: loss ") and "validation perplexity" in lines[1]
-    assert lines[3].startswith("Best in epoch") and "test perplexity" in lines[3]
-    assert lines[4].startswith(f"Wrote {out / 'results.json'}. convergence.png")
+    shared = "Trains with head-and-tail, 4 negatives from uniform for a whole batch (--set shared=false draws for each "
+    assert lines[1] == f"{shared}target)."
+    assert lines[2].startswith("Epoch 1: loss ") and "validation perplexity" in lines[2]
+    assert lines[4].startswith("Best in epoch") and "test perplexity" in lines[4]
+    assert lines[5].startswith(f"Wrote {out / 'results.json'}. convergence.png")
     written = results(out)
     assert written["stopped"] == "epochs" and written["settings"]["sampler"] == "uniform"
     assert (out / "convergence.png").exists() and (out / "convergence.svg").exists()
+
+
+@pytest.mark.parametrize(("words", "said"), [
+    ("--set shared=false", "head-and-tail, 4 negatives from uniform for each target."),
+    ("--set shared=true --loss nce", "nce, 4 negatives from uniform for a whole batch."),
+    ("--set-loss shared=true", "head-and-tail, 4 negatives from uniform for a whole batch (--set shared=false draws"),
+    ("--set-loss shared=true --loss nce", "nce, 4 negatives from uniform for a whole batch."),
+    ("--loss cane", "cane, 4 candidates and noises from uniform."),
+    ("--loss full", "the full softmax, without negatives."),
+])  # fmt: skip
+def test_what_negatives_it_trains_with_is_said(words: str, said: str, call: Any, texts: Path, tmp_path: Path) -> None:
+    command = ("task", "language-model", str(texts), *SMALL, "--epochs", "1", "--out", str(tmp_path))
+    outcome = call(*command, *words.split())
+    assert outcome.code == 0 and f"Trains with {said}" in outcome.out, outcome
 
 
 def test_a_language_model_with_a_tree(call: Any, texts: Path, tmp_path: Path) -> None:
