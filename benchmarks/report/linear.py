@@ -73,6 +73,11 @@ RERANKERS = (
     "and the order, without the import of libraries. As a control, what labels are called is shuffled. The sentence "
     "encoder is all-MiniLM-L6-v2, on one thread of a processor: most of the time of its rows is its own."
 )
+WORD_PARTS = (
+    "By `python -m benchmarks.linear.word_parts`, on one thread: models that keep their rows (`keep_rows=True`), and "
+    "so learn later ones, of words or of parts of words (`analyzer=\"char_wb\", ngrams=(3, 5)`), without and with the "
+    "labels' names as training rows (`label_texts`, in Finnish). Sizes are with the rows."
+)
 PRESETS = (
     "By `python -m benchmarks.linear.presets`, on one thread, from raw texts to a trained model, vectorisers included. "
     "The labels of eurlex57k and of yso-titles-fi are codes, whose names each preset is given, in Finnish for the "
@@ -223,6 +228,16 @@ def word_forms_table(record: Record) -> list[str]:
         "PSP@1/3/5 | P@5, more |",
         rows,
     )
+
+
+def word_parts_table(record: Record) -> list[str]:
+    """What ``word_parts.py`` measured."""
+    rows = [
+        [run["features"], "with" if run["named"] else "without", markdown.at(run, "P"), f"{run['train_cpu_s']:.1f}",
+         f"{run['rank_cpu_ms']:.3f}", f"{run['model_mb']:.1f}"]
+        for run in record["runs"]
+    ]  # fmt: skip
+    return markdown.table("| counted | names | P@1/3/5 | train, CPU-s | rank, CPU-ms a text | MB |", rows)
 
 
 def constraints_table(record: Record) -> list[str]:
@@ -392,6 +407,7 @@ BY_SET = {  # the sections with tables for each set: title, words, tables
     "compression": ("Smaller models", COMPRESSION, compression_table),
     "vectorizers": ("Vectorisers", VECTORIZERS, vectorizers_table),
     "word-forms": ("Stems and lemmas", WORD_FORMS, word_forms_table),
+    "word-parts": ("Parts of words", WORD_PARTS, word_parts_table),
     "constraints": ("Constraints", CONSTRAINTS, constraints_table),
     "baskets": ("Baskets", BASKETS, baskets_table),
     "importers": ("Imported models", IMPORTERS, importers_table),

@@ -35,8 +35,8 @@ TOPICS = (
         "Choices of XRLinear",
         "What parameters gain and cost, one choice at a time.",
         ("Which defaults", "As the paper has it", "Branching, trees and clusters", "Choices of XR-Linear",
-         "Labels in several clusters", "Clusters without rows", "Vectorisers", "Stems and lemmas", "Constraints",
-         "Baskets", "Finding a row of weights", "Plans", "Very many labels"),
+         "Labels in several clusters", "Clusters without rows", "Vectorisers", "Stems and lemmas", "Parts of words",
+         "Constraints", "Baskets", "Finding a row of weights", "Plans", "Very many labels"),
     ),
     Topic(
         "beyond",
