@@ -44,8 +44,10 @@ def lazy_names(package: str, places: Mapping[str, str]) -> tuple[Callable[[str],
         vars(sys.modules[package])[name] = value
         return value
 
-    def names() -> list[str]:
-        return sorted({*vars(sys.modules[package]), *places})
+    def names() -> list[str]:  # for completion: without imports, and without modules that list no public names
+        inside = vars(sys.modules[package])
+        listed = (name for name in inside if hasattr(sys.modules.get(f"{package}.{name}"), "__all__"))
+        return sorted({*places, *inside.get("__all__", ()), *listed, *(name for name in inside if name[:2] == "__")})
 
     return find, names
 

@@ -10,6 +10,7 @@ from types import ModuleType
 import pytest
 
 import sylvan
+from sylvan.remote.fitted import Fitted
 
 ROOT = Path(__file__).parents[2]
 
@@ -47,3 +48,19 @@ def test_every_public_name_says_what_it_is(names: ModuleType) -> None:
         if isinstance(value, type):
             for inner, member in names.members(value):
                 assert (inspect.getdoc(member) or "").strip(), f"{name}.{inner} has no docstring"
+
+
+def test_completion_shows_what_is_public(names: ModuleType) -> None:
+    """Parameters, what was learned, and the members that the reference has; no names for the package alone."""
+    classes = {value for _, value in names.public_names() if inspect.isclass(value) and issubclass(value, Fitted)}
+    needed = {cls: [p for p in inspect.signature(cls).parameters.values() if p.default is p.empty] for cls in classes}
+    simple = [cls for cls in classes if not needed[cls]]
+    assert len(simple) > 5
+    for cls in simple:
+        model = cls()
+        listed = {name for name, _ in names.members(cls)}
+        members = {"get_params", "set_params", "unknown", *cls.parameter_names(), *listed}
+        assert set(cls.parameter_names()) <= set(dir(model))
+        more = [name for name in dir(model) if name.strip("_") == name and name not in members]
+        assert not more, cls
+    assert not {"TYPE_CHECKING", "importlib", "kernels", "lazy_names"} & set(dir(sylvan))

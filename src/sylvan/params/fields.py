@@ -485,6 +485,13 @@ def _own_constraints(cls: type, inherited: Mapping[str, Constraint]) -> dict[str
     return {name: constraint for name, constraint in constraints.items() if constraint is not None}
 
 
+_FOR_CLASSES = {  # no name of these is a parameter, and none is in the reference
+    "added", "at_ranking", "check_params", "constraints", "from_state", "gives_probabilities", "kind", "layout",
+    "least_rows", "not_saved", "parameter_names", "part", "presets", "takes_class_names", "to_state", "training",
+    "unlearns",
+}  # fmt: skip
+
+
 class Parameterized:
     """Base of everything with parameters, which :func:`parameterized` reads from the fields of its subclasses."""
 
@@ -503,6 +510,10 @@ class Parameterized:
             if deep and isinstance(part := self.part(name), Parameterized):
                 values.update({f"{name}__{inner}": v for inner, v in part.get_params().items()})
         return values
+
+    def __dir__(self) -> list[str]:
+        """For completion: without what is there for the package and for classes of models alone."""
+        return [name for name in super().__dir__() if name not in _FOR_CLASSES]
 
     def part(self, name: str) -> Any:
         """The object whose parameters are ``name__inner``: a parameter's value, or what stands for None there."""
