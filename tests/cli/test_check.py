@@ -117,6 +117,21 @@ def test_subjects_beside_a_vocabulary(call: Any, tmp_path: Path) -> None:
     assert "2 subjects" in outcome.out and outcome.err == ""
 
 
+def test_examples_are_named_in_the_language(call: Any, tmp_path: Path) -> None:
+    """And a language that the vocabulary lacks, or one without a vocabulary, is refused."""
+    path = tmp_path / "subjects.csv"
+    path.write_text("uri,label_en,label_fi\nurn:1,Baking,Leipominen\nurn:2,Whaling,Valaanpyynti\n")
+    rows = [{"text": f"bread {number}", "labels": ["urn:1"]} for number in range(3)]
+    data.write_records(tmp_path / "rows.jsonl", [*rows, {"text": "bread 1", "labels": ["urn:2"]}])
+    words = "check", str(tmp_path / "rows.jsonl"), "-q", "--language"
+    assert "Valaanpyynti (urn:2)" in call(*words, "fi", "--vocabulary", str(path)).out
+    assert "Whaling (urn:2)" in call(*words, "en", "--vocabulary", str(path)).out
+    outcome = call(*words, "sv", "--vocabulary", str(path))
+    assert outcome.code == 2 and "'sv': its languages are en, fi" in outcome.err
+    outcome = call(*words, "fi")
+    assert outcome.code == 2 and "--language is for the labels of a --vocabulary" in outcome.err
+
+
 def test_repetitions_are_those_of_a_look_at_all_pairs() -> None:
     rng = np.random.default_rng(0)
     for _ in range(20):

@@ -132,6 +132,9 @@ def test_answers_beside_texts(suffix: str, texts: Path, model: str, call: Any) -
         elif suffix == ".top.csv":
             row, header = content.decode().splitlines()[1], content.decode().splitlines()[0]
             assert header.startswith("row,file,rank,label,") and row.startswith("0,a.txt,1,Baking,")
+        if suffix[0] == ".":  # a second time, the answers are no files of which anything is said
+            outcome = call("predict", model, str(path), "-k", "1", "--output-suffix", suffix)
+            assert (outcome.code, "passed over" in outcome.err) == (0, False), outcome
         for name in names:
             (texts / name).unlink()
 

@@ -356,6 +356,8 @@ def test_a_folder_of_texts_alone_is_answered(call: Callable[..., Outcome]) -> No
     assert [json.loads(line)["file"] for line in done.out.splitlines()] == ["one.txt", "two.TXT"]
     assert done.labels == [["w"], ["b"]]
     assert "1 file passed over, such as notes.pdf" in done.err
+    write({"new/one.pdf": b"%PDF", "new/two.top.csv": "x", "new/one-more.rtf": "x", "new/on.csv": "x"})
+    assert "3 files passed over, such as notes.pdf" in call("predict m new -k 1").err
     done = call("train neighbors new --model n")
     assert done.code == 2 and "one.txt: the text has no file of subjects, one.tsv or one.key" in done.err
 

@@ -100,6 +100,7 @@ def _short(text: str) -> str:
 @click.command("check")
 @click.argument("file", metavar="FILE")
 @click.option("--test", metavar="FILE", help="Look for records of this file among those of FILE, too.")
+@click.option("--language", metavar="CODE", help="Language of the names of a --vocabulary, such as en.")
 @of.vocabulary_option("Look for subjects that this vocabulary (TSV, CSV, JSON lines or SKOS) lacks or has deprecated.")
 @click.option("--json", "json_", metavar="FILE", help="Write what was found as data (- for stdout alone).")
 @of.input_options
@@ -157,7 +158,8 @@ def command(ctx: click.Context, /, file: str, test: str | None, json_: str | Non
 
 
 def _vocabulary(flags: Mapping[str, Any]) -> LabelTitles | None:
-    """The file of ``--vocabulary``, whose languages don't matter here."""
+    """The file of ``--vocabulary``, all languages of which have the subjects; that of names is English where it is not
+    said."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)
-        return read_titles({**flags, "language": None})
+        return read_titles(flags)

@@ -6,7 +6,7 @@ import json
 import os
 import secrets
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -265,13 +265,20 @@ def _document_files(folder: PathLike) -> list[tuple[str, str]]:
         raise DataError(f"{name}: the folder holds no texts, which are files named .txt or .json.")
     used = {file for pair in result for file in pair}
     used |= {file for (stem, suffix), file in files.items() if suffix in (".json", *_KINDS) and stem in texts}
-    passed_over = [file for file in listed if file not in used]
+    written = {stem for stem, suffix in files if suffix in (".txt", ".json")}
+    passed_over = [file for file in listed if file not in used and not _is_beside(file, written)]
     if passed_over:
         warn_data(
             f"{name}: {counted(len(passed_over), 'file')} passed over, such as {passed_over[0]}: texts are files named "
             ".txt or .json, their subjects files of the same name with .tsv or .key."
         )
     return sorted(result)
+
+
+def _is_beside(file: str, stems: Collection[str]) -> bool:
+    """Whether a file is named after a text and is no file of subjects: answers for it, or where it is from."""
+    words = file.split(".")
+    return _suffix(file) not in _KINDS and any(".".join(words[:n]) in stems for n in range(1, len(words)))
 
 
 def _suffix(file: str) -> str:
