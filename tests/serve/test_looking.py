@@ -301,6 +301,20 @@ def test_labels_are_found_by_synonyms_which_are_named(vocabulary: Asking) -> Non
     assert found("ilmas") == found("hot") == []  # other languages, and names that aren't shown
 
 
+def test_a_label_is_taken_by_its_uri_or_its_name(vocabulary: Asking) -> None:
+    """As the command line takes it; other languages and synonyms are no labels."""
+
+    def asked(route: str, **fields: Any) -> Any:
+        return vocabulary("POST", f"/v1/models/uris/{route}", {"text": "a warm climate", **fields})
+
+    by_uri, by_name = (asked("explain", label=label).json() for label in ("u:3", "ice ages"))
+    assert by_uri == by_name and by_name["explanation"]["code"] == "u:3"
+    (row,) = asked("rank", k=3, allowed=["ice ages", "u:4"]).json()["results"]
+    assert sorted(row["labels"]) == ["u:3", "u:4"]
+    for label in ("ilmastonmuutos", "ice times", "changes"):
+        assert "none of the model's labels" in asked("explain", label=label).detail, label
+
+
 def test_broader_and_narrower_are_those_of_the_vocabulary(vocabulary: Asking) -> None:
     card = vocabulary("GET", "/v1/models/uris").json()
     assert card["relations"] is True and card["labels_field"] == "labels" and card["threshold"] is None

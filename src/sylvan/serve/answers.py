@@ -86,9 +86,12 @@ def check(version: Version, request: Asked) -> None:
 
 
 def known_label(version: Version, label: str | int, field: str) -> int:
-    """The id of a label that is given by name or id; no similar names are looked for, which takes long among many."""
+    """The id of a label that is given by name, title or id; no similar ones are looked for, which takes long."""
     if isinstance(label, str):
-        number = None if version.vocabulary is None else version.vocabulary.get(label)
+        names = version.vocabulary
+        number = None if names is None else names.get(label)
+        if number is None and names is not None:
+            number = names.get(version.codes.get(label, ""))
         if number is None:
             has_names = version.vocabulary is not None
             fault = "none of the model's labels" if has_names else "a name, but its labels have none"

@@ -165,6 +165,11 @@ class Version:
         new = {code: title for code, title in zip(self.vocabulary, titles, strict=True) if code != title}
         return (self.model.with_label_names(new) if new else self.model), new
 
+    @functools.cached_property
+    def codes(self) -> dict[str, str]:
+        """The labels by what explanations call them."""
+        return {title: code for code, title in self.titled[1].items()}
+
     def uri(self, label: str | int) -> str | None:
         """The URI of a label's subject; None where the vocabulary has none of it, or there is no vocabulary."""
         if self.subjects is None or not isinstance(label, str):
