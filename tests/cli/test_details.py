@@ -141,6 +141,11 @@ def test_two_models_side_by_side(call: Any, files: Any, records: str, tmp_path: 
         assert each["difference"] == pytest.approx(each["second"] - each["first"])
         assert each["interval"][0] <= each["difference"] <= each["interval"][1] and each["rows"] == 59
     assert result["comparison"]["P@1"]["p"] < 0.01
+    data.write_jsonl(tmp_path / "learned.jsonl", rows.texts[:130], rows.labels[50:180])
+    assert call("train", str(tmp_path / "learned.jsonl"), "--model", str(tmp_path / "knows"), "-q").code == 0
+    said = call("evaluate", files.text_model, str(tmp_path / "learned.jsonl"), "--compare", str(tmp_path / "knows")).out
+    assert f"{tmp_path / 'knows'} (second) has learned from these rows (learned.jsonl)" in said
+    assert "The model has learned" not in said
     same = evaluated(call, files.text_model, records, "--compare", files.text_model)["comparison"]
     assert {(each["difference"], each["p"]) for each in same.values()} == {(0.0, 1.0)}
     printed = call("evaluate", files.text_model, records, "-q", "--compare", worse, "--groups", "language").out

@@ -145,6 +145,11 @@ def _ids(listed: npt.NDArray[Any], name: str, n_labels: int) -> _Ids:
     wrong = listed[(listed < 0) | (listed >= n_labels)]
     if wrong.size:
         raise DataError(f"{name} holds label {wrong[0]}, but label ids must be in [0, {n_labels - 1}].")
+    if len(listed) == n_labels > 2 and listed.max(initial=0) <= 1:
+        raise DataError(
+            f"{name} holds {n_labels} zeros and ones, as many as there are labels: a mask must be of bool, as in "
+            "mask.astype(bool), and ids stand once each."
+        )
     if len(listed) < n_labels // 16:
         return np.unique(listed).astype(_INT32)
     return np.flatnonzero(_mask(listed, n_labels)).astype(_INT32)  # a long list is sorted sooner so

@@ -88,12 +88,7 @@ class Measured:
 
     def coverage(self) -> str:
         """Which rows and labels the numbers are over, and what was left out: to be read before them."""
-        n_left, (n_learned, n_compared), learned = self.n_rows - self.n_measured, self.learned, ""
-        if self.learned_from is not None:
-            learned = f"The model has learned from these rows ({self.learned_from}): the figures say nothing of others."
-        elif n_learned > LEARNED * n_compared:
-            rows = f"{n_learned:,} of the first {counted(n_compared, 'row')}, which it keeps"
-            learned = f"The model has learned from {rows}: the figures say little of others."
+        n_left, learned = self.n_rows - self.n_measured, self.learned_words("The model")
         unknown = f"{counted(self.unknown, 'label')} ({self.n_unknown:,} different) that the model doesn't know"
         over = (f"{learned}\n" if learned else "") + f"Measured over {counted(self.n_measured, 'row')} and "
         if self.known_labels:
@@ -107,6 +102,16 @@ class Measured:
             count = "counts" if self.unknown == 1 else "count"
             sentences.append(f"{unknown} {count} as missed; --known-labels leaves them out.")
         return " ".join(sentences)
+
+    def learned_words(self, model: str) -> str:
+        """That the model, which is called so, has learned from these rows; empty where it hasn't, or that isn't known."""
+        n_learned, n_compared = self.learned
+        if self.learned_from is not None:
+            return f"{model} has learned from these rows ({self.learned_from}): the figures say nothing of others."
+        if n_learned <= LEARNED * n_compared:
+            return ""
+        rows = f"{n_learned:,} of the first {counted(n_compared, 'row')}, which it keeps"
+        return f"{model} has learned from {rows}: the figures say little of others."
 
     def show(self, at: Sequence[int], all_tables: bool = False) -> None:
         """Print the figures, with what has to be known of them before and after."""
@@ -460,7 +465,10 @@ def command(model: str, test: str, at: tuple[int, ...], json_: str | None, **fla
         for name, rows in (("per_label", details.by_label), ("per_row", details.by_row)):
             if flags[name] is not None:
                 write_table(flags[name], rows())
-        compared = flags["compare"] and side_by_side(details, _detailed(flags["compare"], test, at, flags)[2], at)
+        compared = None
+        if flags["compare"]:
+            _, second, of_second = _detailed(flags["compare"], test, at, flags)
+            compared = side_by_side(details, of_second, at)
     if json_ is not None:
         extra = ({"groups": plain(groups)} if groups else {}) | ({} if compared is None else {"comparison": compared})
         write_text(json_, json.dumps(result.as_json() | extra, indent=2) + "\n")
@@ -471,6 +479,8 @@ def command(model: str, test: str, at: tuple[int, ...], json_: str | None, **fla
         for name, found in groups.items():
             show_groups(name, at[-1], found)
         if compared is not None:
+            if learned := second.learned_words(f"{flags['compare']} (second)"):
+                click.echo(learned)
             show_side_by_side(model, flags["compare"], compared)
 
 

@@ -151,9 +151,13 @@ class Vocabulary(Sequence[str]):
         Raises
         ------
         DataError
-            When a label is neither string nor int, or both kinds occur.
+            When a row is a string, a label is neither string nor int, or both kinds occur.
         """
-        distinct = {label for row in labels for label in row}
+        distinct = set()
+        for row in labels:
+            if isinstance(row, str):
+                raise DataError(f"Each row must be a list of labels, such as [{row!r:.60}]. Got the string alone instead.")
+            distinct.update(row)
         kinds = {type(label) for label in distinct}
         if all(issubclass(kind, str) for kind in kinds):  # NumPy's strings too
             return cls(sorted({label_name(str(label)) for label in distinct} - {""}))

@@ -36,6 +36,13 @@ def test_clipping_is_that_of_dense_gradients(limit: float) -> None:
         torch.testing.assert_close(a.grad, b.grad)
 
 
+def test_a_tensor_alone_is_clipped() -> None:
+    table = torch.nn.Parameter(torch.zeros(2, 2))
+    table.grad = torch.full((2, 2), 3.0)
+    assert float(clip_gradients(table, 1.0)) == 6
+    torch.testing.assert_close(table.grad, torch.full((2, 2), 0.5))
+
+
 def test_nothing_to_clip() -> None:
     assert float(clip_gradients([torch.ones(2)], 1.0)) == 0
 

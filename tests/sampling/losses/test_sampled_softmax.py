@@ -126,6 +126,22 @@ def test_a_head_of_nothing_is_refused() -> None:
         HeadAndTailLoss(Subset(4, Uniform(4), [0, 1, 2, 3]), 2)
 
 
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_positive_that_is_never_drawn_is_learned_as_one_of_the_head(shared: bool) -> None:
+    """Of a tail with one class that can be drawn, draws are exact: the loss is the cross-entropy of all classes that can
+    be drawn and the target's own, with its gradient."""
+    tail = make_tail_sampler("unigram", 5, counts=[5, 4, 3, 2, 0], n_head=3)
+    torch.manual_seed(0)
+    queries, targets = torch.randn(3, DIM, dtype=torch.float64), torch.tensor([4, 3, 0])
+    table = torch.randn(5, DIM, dtype=torch.float64, requires_grad=True)
+    loss = HeadAndTailLoss(tail, 4, shared=shared, reduction="none")(queries, table, targets)
+    is_elsewhere = torch.tensor([[False] * 5, [*[False] * 4, True], [*[False] * 4, True]])
+    logits = (queries @ table.T).masked_fill(is_elsewhere, -torch.inf)
+    expected = torch.nn.functional.cross_entropy(logits, targets, reduction="none")
+    torch.testing.assert_close(loss, expected)
+    torch.testing.assert_close(*(torch.autograd.grad(each.sum(), table)[0].to_dense() for each in (loss, expected)))
+
+
 @pytest.mark.parametrize("kind", ["softmax", "head and tail"])
 def test_check_tells_the_cross_entropy_of_some_rows(kind: str) -> None:
     torch.manual_seed(0)

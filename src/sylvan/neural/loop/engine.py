@@ -474,7 +474,7 @@ def _buckets(parameters: Sequence[Tensor]) -> Iterator[list[Tensor]]:
 
 
 @torch.no_grad()
-def clip_gradients(parameters: Iterable[Tensor], max_norm: float) -> Tensor:
+def clip_gradients(parameters: Tensor | Iterable[Tensor], max_norm: float) -> Tensor:
     """Scale all gradients so that their common 2-norm is at most ``max_norm``.
 
     As :func:`torch.nn.utils.clip_grad_norm_`, which fails on sparse gradients: of those only the rows that are there
@@ -482,7 +482,7 @@ def clip_gradients(parameters: Iterable[Tensor], max_norm: float) -> Tensor:
 
     Parameters
     ----------
-    parameters : iterable of Tensor
+    parameters : Tensor, or iterable of Tensor
         Those without a gradient are passed over. A sparse gradient is replaced by its coalesced form.
     max_norm : float
         Above 0.
@@ -502,7 +502,7 @@ def clip_gradients(parameters: Iterable[Tensor], max_norm: float) -> Tensor:
     (5.0, tensor([0.6000, 0.8000]))
     """
     values: list[Tensor] = []
-    for parameter in parameters:
+    for parameter in [parameters] if isinstance(parameters, Tensor) else parameters:
         if parameter.grad is None:
             continue
         if parameter.grad.is_sparse:

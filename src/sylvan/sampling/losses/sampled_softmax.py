@@ -745,6 +745,8 @@ class HeadAndTailLoss(CrossEntropyEstimate):
 
     These are CANE's Eqs. (2) and (3) with the head for candidates of every query and all noises in one sum. The optimum
     is the log of the classes' probabilities whatever the head and :math:`q` (if every class of the tail can be drawn).
+    A positive that the sampler never draws, such as a class of count 0, stands in its own query's sum as if the head
+    held it, and in no other's: add 1 to counts that may be 0.
 
     Parameters
     ----------
@@ -825,7 +827,8 @@ class HeadAndTailLoss(CrossEntropyEstimate):
         if alone:
             losses = total - ours
         else:
-            as_drawn = ours - self._positive_log_q(queries, wanted)
-            sums = log_sums(total, drawn - draw.log_q, as_drawn, together=True)
-            losses = torch.where(in_head, *sums) - ours  # (batch, p)
+            log_q = self._positive_log_q(queries, wanted)
+            as_head, as_drawn = log_sums(total, drawn - draw.log_q, ours - log_q, together=True)
+            of_tail = torch.where(log_q > LOWEST_LOG_Q, as_drawn, torch.logaddexp(as_head, ours))
+            losses = torch.where(in_head, as_head, of_tail) - ours  # (batch, p)
         return (losses * wanted.shares(ours.dtype)).sum(dim=1)
