@@ -246,3 +246,24 @@ def test_convert_says_what_an_output_cannot_hold(books: dict[str, str], call: An
     assert "--output-fields is for outputs with columns, but - is fastText's lines." in outcome.err
     outcome = call("convert", books["jsonl"], "-", "--to", "csv", "--output-delimiter", ";", "--texts-only")
     assert outcome.out.splitlines()[:2] == ["text;id;title;year", "bread flour oven;b1;Loaves;1901"]
+
+
+def test_a_model_parts_labels_as_its_training_did(call: Any, tmp_path: Path) -> None:
+    """Names of products with the columns' own delimiter inside: said, and once they are told apart, remembered."""
+    products = ["Corvo Flasche; 0,75 l", "Alder Zelt; 2 Personen", "Drachen"]
+    rows = [(f"{word} {number}", products[number % 3]) for number in range(30) for word in ("such", "kauf")]
+    log, model = tmp_path / "log.csv", str(tmp_path / "m")
+    log.write_text("query;name\n" + "".join(f'{query};"{name}"\n' for query, name in rows), encoding="utf-8")
+    columns = ("--text-field", "query", "--labels-field", "name")
+    cut = call("train", str(log), "--model", model, *columns)
+    assert "'Corvo Flasche; 0,75 l' is read as 2 labels, though ';' parts the columns too" in cut.err
+    whole = call("train", str(log), "--model", model, *columns, "--label-separator", "none", "--set", "keep_rows=true")
+    assert "parts the columns" not in whole.err and set(sylvan.load(model).vocabulary_) == set(products)
+    more = tmp_path / "more.csv"
+    more.write_text('query;name\nflasche;"Corvo Flasche; 0,75 l"\nneu;"Neu; rot"\n', encoding="utf-8")
+    updated = call("update", model, str(more))
+    assert updated.code == 0 and set(sylvan.load(model).vocabulary_) == {*products, "Neu; rot"}, updated.err
+    measured = json.loads(call("evaluate", model, str(more), "--json", "-").out)
+    assert (measured["rows_measured"], measured["labels_unknown"]) == (2, 0)
+    told = call("evaluate", model, str(more), "--label-separator", ";")
+    assert told.code == 2 and "no row has a label that the model knows" in told.err

@@ -218,7 +218,7 @@ def test_vocabularies() -> None:
     names = Vocabulary([f" {NFD}", "sea"])
     assert list(names) == [NFC, "sea"] and names.encode([[NFC], [f"{NFD} "]]).toarray().tolist() == [[1, 0]] * 2
     assert list(Vocabulary.from_labels([[NFC, NFD, "", " sea "]])) == [NFC, "sea"]
-    with raises(DataError, "['P001']", "string alone"):  # whose characters aren't labels
+    with raises(DataError, "['P001']", "the string"):  # whose characters aren't labels
         Vocabulary.from_labels(["P001", "P002"])
     with raises(DataError, "Bäume"):
         Vocabulary([NFC, NFD])

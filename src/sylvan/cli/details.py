@@ -189,8 +189,10 @@ def side_by_side(first: Any, second: Any, at: Sequence[int]) -> dict[str, dict[s
     return result
 
 
-def show_side_by_side(first: str, second: str, found: Mapping[str, dict[str, Any]]) -> None:
-    """Print the differences, and how to read them."""
+def show_side_by_side(first: str, second: str, found: Mapping[str, dict[str, Any]], learned: str = "") -> None:
+    """Print the differences, what the second model has ``learned`` of the rows, if anything, and how to read them."""
+    if learned:
+        click.echo(learned)
     click.echo(f"{second} (second) beside {first} (first), over the same {next(iter(found.values()))['rows']:,} rows:")
     click.echo(f"{'':8}{'first':>8}{'second':>8}{'difference':>12}{'95% interval':>18}{'p':>9}")
     for name, each in found.items():

@@ -104,7 +104,7 @@ class Measured:
         return " ".join(sentences)
 
     def learned_words(self, model: str) -> str:
-        """That the model, which is called so, has learned from these rows; empty where it hasn't, or that isn't known."""
+        """That the model, called so, has learned from these rows; empty where it hasn't, or that isn't known."""
         n_learned, n_compared = self.learned
         if self.learned_from is not None:
             return f"{model} has learned from these rows ({self.learned_from}): the figures say nothing of others."
@@ -330,7 +330,7 @@ def save_trained(
 ) -> None:  # fmt: skip
     """Save a trained model, say so, and measure it on a ``--test`` file; the figures go into its manifest."""
     folder = flags["folder"]
-    replaced = save_model(session, model, folder, checkpoint, flags["train"])
+    replaced = save_model(session, model, folder, flags, checkpoint)
     say(flags, f"{words} {folder} ({folder_size(folder)}).{replaced}")
     if test is None:
         return
@@ -479,9 +479,7 @@ def command(model: str, test: str, at: tuple[int, ...], json_: str | None, **fla
         for name, found in groups.items():
             show_groups(name, at[-1], found)
         if compared is not None:
-            if learned := second.learned_words(f"{flags['compare']} (second)"):
-                click.echo(learned)
-            show_side_by_side(model, flags["compare"], compared)
+            show_side_by_side(model, flags["compare"], compared, second.learned_words(f"{flags['compare']} (second)"))
 
 
 def _detailed(model: str, test: str, at: tuple[int, ...], flags: Mapping[str, Any]) -> tuple[Any, Measured, Details]:

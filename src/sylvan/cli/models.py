@@ -22,6 +22,7 @@ from sylvan.models.blocks import Source, inner_of, load_ranking, set_device, set
 from sylvan.runtime.plan import Need, disk_of, free_bytes, is_full, need_room
 
 TRAINED_ON = "trained_on"  # in a model's manifest: name and checksum of each file
+SEPARATOR = "label_separator"  # there too: that of its training's cells, where it was named
 # What changes an answer without a new training; anything else would be silently without effect.
 _RANK_PARAMETERS = ("beam", "combine", "n_neighbors", "power", "tail", "unknown")
 # A disk with so many times the bytes of the data free, and so many beside, isn't asked further: to estimate a model's
@@ -29,6 +30,12 @@ _RANK_PARAMETERS = ("beam", "combine", "n_neighbors", "power", "tail", "unknown"
 AMPLE, BESIDE = 20, 1 << 30
 # Of a plan's options those that say how, not what, is trained.
 _OF_THE_RUN = ("checkpoint", "memory_limit", "force", "report")
+
+
+def separator_of(folder: str) -> str | None:
+    """The separator of labels that the training of the model in ``folder`` was told; None where it wasn't."""
+    noted = store.contents(folder)["model"]["meta"].get(SEPARATOR) if os.path.isdir(folder) else None
+    return noted if isinstance(noted, str) else None
 
 
 def training_files(folders: Iterable[str], paths: Iterable[str | None] = ()) -> list[Any]:
@@ -118,7 +125,7 @@ def input_for(
     model: Any, folder: str, path: str, flags: Mapping[str, Any], part: str = "tst"
 ) -> TextInput | MatrixInput:
     """As :func:`~sylvan.cli.io.inputs.open_input`, of texts or a matrix as the model in ``folder`` takes them."""
-    source = open_input(path, flags, model, part)
+    source = open_input(path, {**flags, "usual_separator": separator_of(folder)}, model, part)
     if model.takes_texts != source.is_text:
         taken = "text" if model.takes_texts else "matrices"
         raise DataError(f"The model in {folder!r} takes {taken}, but {source.name} is {source.words}.")
@@ -145,7 +152,7 @@ def need_disk(model: Any, inputs: Any, labels: Any, options: Mapping[str, Any], 
 
 
 def save_model(
-    session: Session, model: Any, folder: str, checkpoint: Any = None, training_file: str | None = None
+    session: Session, model: Any, folder: str, flags: Mapping[str, Any], checkpoint: Any = None
 ) -> str:
     """Save a model and take its checkpoint away; where the disk is full, save it on another one. A model that was there
     stays as the earlier version: a sentence says how to go back, and else is empty."""
@@ -162,8 +169,13 @@ def save_model(
         words = f"{error} It is in {place!r} instead, whole: move it to where there is room."
         raise ModelError(words) from error.__cause__
     session.written = f"the model was saved in {folder}"
-    if records := training_files([], [training_file]):  # unless that is stdin or a folder
-        store.annotate(folder, {TRAINED_ON: records})
+    notes: dict[str, Any] = {}
+    if records := training_files([], [flags["train"]]):  # unless that is stdin or a folder
+        notes[TRAINED_ON] = records
+    if flags["label_separator"] is not None:
+        notes[SEPARATOR] = flags["label_separator"]
+    if notes:
+        store.annotate(folder, notes)
     if checkpoint is not None:
         checkpoint.remove()
     return f" The model that was there stays: sylvan update {folder} --undo goes back to it." if is_replaced else ""

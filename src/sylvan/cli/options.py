@@ -366,7 +366,7 @@ input_options = together(
                  "utf-16. [default: utf-8, or what a byte order mark tells]"),
     click.option("--label-separator", metavar="TEXT", callback=lambda _, __, value: _MARKS.get(value, value),
                  help="Separator of the labels in a cell, or in a string of JSONL or Parquet; tab, newline, or "
-                 "none for one label a cell. [default: ; in tables, blanks in Annif's CSV]"),
+                 "none for one label a cell. [default: the model's, or auto: ; in tables, blanks in Annif's CSV]"),
     click.option("--labels-field", metavar="NAME", help="Field or column of labels, or its number from 1. "
                  "[default: labels, or the model's]"),
     click.option("--text-field", "text_fields", multiple=True, metavar="NAME",

@@ -87,7 +87,7 @@ def command(ctx: click.Context, /, train: str, folder: str, report: str | None, 
         finally:
             session.answers = lambda: False
     remember_base(result.model, source)
-    replaced = save_model(session, result.model, folder, training_file=train)
+    replaced = save_model(session, result.model, folder, {**flags, "train": train})
     written = result.save_report(report)
     say(flags, result.summary())
     say(flags, f"Saved it in {folder} ({folder_size(folder)}), and in {report}: {', '.join(written)}.{replaced}")

@@ -29,15 +29,19 @@ class LabelCells:
     """What the labels are that a cell, or a JSON string, holds. ``separator`` is what the user said: a mark, ``None``
     for one label a cell, or "auto" for ``usual``, the mark of the format (None where a string is one label). A list as
     Python or JSON writes one is always a list, unless None was said. Where no cell shows the separator, and cells look
-    as if another stood in them, a warning says so."""
+    as if another stood in them, a warning says so; and where cells are parted by the ``delimiter`` of the columns."""
 
-    def __init__(self, name: str, separator: str | None, usual: str | None = None) -> None:
+    def __init__(
+        self, name: str, separator: str | None, usual: str | None = None, delimiter: str | None = None
+    ) -> None:
         if separator is not None and (not isinstance(separator, str) or not separator):
             raise ParameterError(
                 f"The 'label_separator' parameter must be a string or None. Got {separator!r} instead."
             )
         self._name, self._plain = name, separator is None
         self._mark = usual if separator == AUTO else separator
+        # Whether the columns are parted by it as well, and no one has been told yet.
+        self._is_delimiter = separator == AUTO and usual is not None and usual == delimiter
         self._cells: dict[str, str] = {}  # different cells of one label, with the first place of each
         self._n_single = self._n_several = self._n_empty = 0
         self._first_empty = ""  # where
@@ -54,6 +58,13 @@ class LabelCells:
             return self.named(place, listed)
         parts = [cell] if self._mark is None else cell.split() if self._mark == " " else cell.split(self._mark)
         names = [name for part in parts if (name := label_name(part))]
+        if self._is_delimiter and len(names) > 1:
+            self._is_delimiter = False
+            warn_data(
+                f"{place}: {cell!r:.80} is read as {len(names)} labels, though {self._mark!r} parts the columns too: "
+                f'say label_separator={self._mark!r} (--label-separator "{self._mark}") if that is so, or '
+                "label_separator=None (--label-separator none) if each cell is one label."
+            )
         self._look(place, names)
         return names
 

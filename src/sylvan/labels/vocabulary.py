@@ -153,10 +153,10 @@ class Vocabulary(Sequence[str]):
         DataError
             When a row is a string, a label is neither string nor int, or both kinds occur.
         """
-        distinct = set()
+        distinct: set[str | int] = set()
         for row in labels:
             if isinstance(row, str):
-                raise DataError(f"Each row must be a list of labels, such as [{row!r:.60}]. Got the string alone instead.")
+                raise DataError(f"Each row must be a list of labels, such as [{row!r:.60}]. Got the string instead.")
             distinct.update(row)
         kinds = {type(label) for label in distinct}
         if all(issubclass(kind, str) for kind in kinds):  # NumPy's strings too

@@ -128,8 +128,8 @@ def test_a_head_of_nothing_is_refused() -> None:
 
 @pytest.mark.parametrize("shared", [False, True])
 def test_a_positive_that_is_never_drawn_is_learned_as_one_of_the_head(shared: bool) -> None:
-    """Of a tail with one class that can be drawn, draws are exact: the loss is the cross-entropy of all classes that can
-    be drawn and the target's own, with its gradient."""
+    """Of a tail with one class that can be drawn, draws are exact: the loss is the cross-entropy of all classes that
+    can be drawn and the target's own, with its gradient."""
     tail = make_tail_sampler("unigram", 5, counts=[5, 4, 3, 2, 0], n_head=3)
     torch.manual_seed(0)
     queries, targets = torch.randn(3, DIM, dtype=torch.float64), torch.tensor([4, 3, 0])

@@ -373,7 +373,8 @@ def _text_input(path: str, format_: str, flags: Mapping[str, Any], model: object
         wanted = [columns] if labels is None else [(*columns, labels), columns]
         marks = (_delimiter_of(path, usual, names, flags["header"]) for names in wanted)
         delimiter = next((mark for mark in marks if mark != usual), usual)
-    separator = flags["label_separator"]
+    named = flags["label_separator"]
+    separator = flags.get("usual_separator") if named is None else named
     options = Layout(
         delimiter=delimiter, label_separator=AUTO if separator is None else None if separator == "none" else separator,
         header=flags["header"], items=flags["items"], quoting=flags["quoting"], sheet=flags["sheet"],

@@ -375,7 +375,7 @@ def rows_of_cells(
     texts = [_position(place, column, names, width, _TEXTS) for column in layout.text_fields]
     labels = [_position(place, column, names, width, _LABELS) for column in layout.labels_field]
     columns = names or [str(number) for number in range(1, width + 1)]
-    label_cells = LabelCells(name, layout.label_separator, ";")
+    label_cells = LabelCells(name, layout.label_separator, ";", layout.delimiter)
     rows = complete_rows(rows if layout.header else chain([(place, cells)], rows), name)
     for place, cells in label_cells.watched(rows):
         if len(cells) != width:
