@@ -412,7 +412,7 @@ def _label_cell(number: int, row: Sequence[Label], separator: str) -> str:
         if separator in name or (separator == " " and len(name.split()) > 1):
             raise DataError(
                 f"Row {number}: the label {name!r} holds {separator!r}, which parts the labels: "
-                "choose another with label_separator (--label-separator)."
+                "choose another with label_separator (--output-separator)."
             )
     return separator.join(names)
 
