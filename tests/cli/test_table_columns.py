@@ -267,3 +267,7 @@ def test_a_model_parts_labels_as_its_training_did(call: Any, tmp_path: Path) -> 
     assert (measured["rows_measured"], measured["labels_unknown"]) == (2, 0)
     told = call("evaluate", model, str(more), "--label-separator", ";")
     assert told.code == 2 and "no row has a label that the model knows" in told.err
+    (tmp_path / "empty").mkdir()
+    for folder in (model, str(tmp_path / "empty")):  # its --test is read as its own training is, whatever was there
+        anew = call("train", str(log), "--model", folder, *columns, "--test", str(log))
+        assert anew.code == 0 and "doesn't know" not in anew.out + anew.err, anew.err

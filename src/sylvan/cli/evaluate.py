@@ -316,7 +316,8 @@ def open_test(model: Any, flags: Mapping[str, Any]) -> TextInput | MatrixInput |
         return None
     if path == "-" == flags["train"]:
         raise DataError("stdin can't be both the training file and the --test file.")
-    source = input_for(model, flags["folder"], path, {**flags, "labels": flags["test_labels"], "format_": None})
+    of_test = {"labels": flags["test_labels"], "format_": None, "usual_separator": None}  # a model there is another one
+    source = input_for(model, flags["folder"], path, {**flags, **of_test})
     if isinstance(source, MatrixInput):
         source.read_labels()
     elif source.format in NO_LABELS:

@@ -125,7 +125,8 @@ def input_for(
     model: Any, folder: str, path: str, flags: Mapping[str, Any], part: str = "tst"
 ) -> TextInput | MatrixInput:
     """As :func:`~sylvan.cli.io.inputs.open_input`, of texts or a matrix as the model in ``folder`` takes them."""
-    source = open_input(path, {**flags, "usual_separator": separator_of(folder)}, model, part)
+    usual = {} if "usual_separator" in flags else {"usual_separator": separator_of(folder)}
+    source = open_input(path, {**flags, **usual}, model, part)
     if model.takes_texts != source.is_text:
         taken = "text" if model.takes_texts else "matrices"
         raise DataError(f"The model in {folder!r} takes {taken}, but {source.name} is {source.words}.")
