@@ -92,10 +92,6 @@ def _listed(label_texts: Any) -> Iterator[tuple[str, Any]]:
                 "label_texts must give a string, a list of strings or LabelTerms for each label. Got "
                 f"{texts!r:.60} for label {name!r:.60} instead."
             )
-        if listed and parts and not any(part.strip() for part in parts):
-            raise DataError(
-                f"label_texts gives label {name!r:.60} no text but blanks: give it words, or leave it out."
-            )
         yield str(name), parts
 
 
