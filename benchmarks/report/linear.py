@@ -13,6 +13,7 @@ from benchmarks.report.label_texts import LABEL_TEXTS, NAME_ROWS, label_texts_ta
 from benchmarks.report.new_labels import NEW_LABELS, new_labels_table
 from benchmarks.report.static_vectors import STATIC_VECTORS, static_vectors_table
 from benchmarks.report.updates import UPDATES, updates_tables
+from benchmarks.report.words import WORD_FORMS, WORD_PARTS, word_forms_table, word_parts_table
 
 __all__ = ["NAMES", "by_order", "linear_sections"]
 
@@ -73,11 +74,6 @@ RERANKERS = (
     "and the order, without the import of libraries. As a control, what labels are called is shuffled. The sentence "
     "encoder is all-MiniLM-L6-v2, on one thread of a processor: most of the time of its rows is its own."
 )
-WORD_PARTS = (
-    "By `python -m benchmarks.linear.word_parts`, on one thread: models that keep their rows (`keep_rows=True`), and "
-    "so learn later ones, of words or of parts of words (`analyzer=\"char_wb\", ngrams=(3, 5)`), without and with the "
-    "labels' names as training rows (`label_texts`, in Finnish). Sizes are with the rows."
-)
 PRESETS = (
     "By `python -m benchmarks.linear.presets`, on one thread, from raw texts to a trained model, vectorisers included. "
     "The labels of eurlex57k and of yso-titles-fi are codes, whose names each preset is given, in Finnish for the "
@@ -112,11 +108,6 @@ ABLATION_PAPER = {
 VECTORIZERS = (
     "By `python -m benchmarks.linear.vectorizers`, from raw texts on one thread, with the `balanced` preset: 20,000 "
     "training rows, of whose texts only the first words are read, and up to 6,000 test rows."
-)
-WORD_FORMS = (
-    "By `python -m benchmarks.linear.word_forms`, on one thread: the vectoriser alone, the first time and again, when "
-    "each word has been looked up, in MB of text per CPU-second; then the default model from raw texts. The last "
-    "column is P@5 less that of words as they are, with half the width of its 95% interval."
 )
 PAPER_SETTINGS = (
     "By `python -m benchmarks.linear.paper_settings`, uncalibrated, one run each: `XRLinear`'s defaults, its "
@@ -212,32 +203,6 @@ def vectorizers_table(record: Record) -> list[str]:
         costs = [f"{run['train_cpu_s']:.2f}", f"{run['model_mb']:.1f}"]
         rows.append([length, name, *costs, markdown.at(run, "P"), markdown.at(run, "PSP")])
     return markdown.table("| words of a text | counted | training, CPU-s | model, MB | P@1/3/5 | PSP@1/3/5 |", rows)
-
-
-def word_forms_table(record: Record) -> list[str]:
-    """What ``word_forms.py`` measured."""
-    rows = []
-    for run in record["runs"]:
-        name = f"{run['settings']} ({run['library']})" if run["library"] else run["settings"]
-        speeds = [f"{run['first_mb_s']:.1f}", f"{run['again_mb_s']:.1f}", f"{run['alone_cpu_ms']:.3f}"]
-        more = f"{run['P@5_more']:+.2f} ±{run['P@5_half_width']:.2f}" if "P@5_more" in run else "–"
-        costs = [f"{run['train_cpu_s']:.2f}", f"{run['model_mb']:.1f}"]
-        rows.append([name, f"{run['terms']:,}", *speeds, *costs, markdown.at(run, "P"), markdown.at(run, "PSP"), more])
-    return markdown.table(
-        "| counted | terms | MB/s, first | MB/s, again | one text, CPU-ms | training, CPU-s | model, MB | P@1/3/5 | "
-        "PSP@1/3/5 | P@5, more |",
-        rows,
-    )
-
-
-def word_parts_table(record: Record) -> list[str]:
-    """What ``word_parts.py`` measured."""
-    rows = [
-        [run["features"], "with" if run["named"] else "without", markdown.at(run, "P"), f"{run['train_cpu_s']:.1f}",
-         f"{run['rank_cpu_ms']:.3f}", f"{run['model_mb']:.1f}"]
-        for run in record["runs"]
-    ]  # fmt: skip
-    return markdown.table("| counted | names | P@1/3/5 | train, CPU-s | rank, CPU-ms a text | MB |", rows)
 
 
 def constraints_table(record: Record) -> list[str]:

@@ -263,8 +263,11 @@ def test_a_model_parts_labels_as_its_training_did(call: Any, tmp_path: Path) -> 
     more.write_text('query;name\nflasche;"Corvo Flasche; 0,75 l"\nneu;"Neu; rot"\n', encoding="utf-8")
     updated = call("update", model, str(more))
     assert updated.code == 0 and set(sylvan.load(model).vocabulary_) == {*products, "Neu; rot"}, updated.err
-    measured = json.loads(call("evaluate", model, str(more), "--json", "-").out)
-    assert (measured["rows_measured"], measured["labels_unknown"]) == (2, 0)
+    small = str(tmp_path / "small")
+    assert call("compress", model, "-o", small, "--max-size", "1MB").code == 0
+    for folder in (model, small):
+        measured = json.loads(call("evaluate", folder, str(more), "--json", "-").out)
+        assert (measured["rows_measured"], measured["labels_unknown"]) == (2, 0)
     told = call("evaluate", model, str(more), "--label-separator", ";")
     assert told.code == 2 and "no row has a label that the model knows" in told.err
     (tmp_path / "empty").mkdir()

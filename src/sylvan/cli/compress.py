@@ -40,7 +40,7 @@ def command(model: str, target: str, max_size: str | None, rows: str | None, **f
     """
     from sylvan import store
     from sylvan.cli.evaluate import AT, measure
-    from sylvan.cli.models import SEPARATOR, TRAINED_ON, input_for, load_model, separator_of, training_files
+    from sylvan.cli.models import input_for, load_model, training_notes
     from sylvan.errors import ParameterError
     from sylvan.hub.card import COMPRESSED, MEASURED
     from sylvan.runtime.memory import parse_bytes
@@ -59,9 +59,7 @@ def command(model: str, target: str, max_size: str | None, rows: str | None, **f
     state, before = small.to_state(), store.saved_bytes(loaded.to_state())
     types = sorted(small.weight_dtypes())
     state.meta[COMPRESSED] = {"bytes_before": before, "max_size": limit, "weight_dtypes": types}
-    state.meta[TRAINED_ON] = training_files([model])
-    if (separator := separator_of(model)) is not None:
-        state.meta[SEPARATOR] = separator
+    state.meta.update(training_notes(model))
     if rows is not None:
         state.meta[COMPRESSED]["measures_before"] = results[0].as_json()["measures"]
         state.meta[MEASURED] = {"on": os.path.basename(os.path.abspath(rows)), **results[1].as_json()}

@@ -47,6 +47,13 @@ def training_files(folders: Iterable[str], paths: Iterable[str | None] = ()) -> 
     return list({str(record.get("sha256")): record for record in records}.values())
 
 
+def training_notes(folder: str, path: str | None = None) -> dict[str, Any]:
+    """What the manifest of the model in ``folder`` notes of its training, for one made of it, and of ``path``."""
+    separator = separator_of(folder)
+    files = {TRAINED_ON: training_files([folder], [path])}
+    return files if separator is None else {**files, SEPARATOR: separator}
+
+
 def training_name(folder: str, path: str) -> str | None:
     """The name that a file had when the model in ``folder`` learned from it; None where it hasn't, or isn't known."""
     records = training_files([folder]) if os.path.isfile(path) else []

@@ -78,7 +78,7 @@ def command(model: str, keep: int, only_plan: bool, undo: bool, **flags: Any) ->
 def _changed(folder: str, flags: dict[str, Any], keep: int | None) -> str:
     """Change the model and save it, where ``keep`` is given; what was done, in words."""
     from sylvan.cli.io.inputs import read_labels
-    from sylvan.cli.models import SEPARATOR, TRAINED_ON, kept_rows, load_model, separator_of, training_files
+    from sylvan.cli.models import kept_rows, load_model, training_notes
     from sylvan.hub.card import HISTORY, THRESHOLD, history_of, noted, words_of
 
     before = store.load(folder)
@@ -111,9 +111,7 @@ def _changed(folder: str, flags: dict[str, Any], keep: int | None) -> str:
         return f"Would update {folder}: {words_of(counts)}.{plan}"
     state = model.to_state()
     state.meta[HISTORY] = noted(history, counts)
-    state.meta[TRAINED_ON] = training_files([folder], [flags["new"]])
-    if (separator := separator_of(folder)) is not None:
-        state.meta[SEPARATOR] = separator
+    state.meta.update(training_notes(folder, flags["new"]))
     store.save(folder, state, keep=keep)
     lost = f" Its saved threshold is gone: sylvan thresholds {folder} FILE --save finds it again."
     return f"Updated {folder}: {words_of(counts)}.{lost if THRESHOLD in before.meta else ''}"
