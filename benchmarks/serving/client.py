@@ -15,6 +15,7 @@ __all__ = ["load", "percentile", "uncorrected"]
 
 SCRIPT = Path(__file__).with_name("wrk.lua")
 GRACE = 60.0  # seconds beyond its duration that wrk may take to end
+PERCENTILES = {"p50": 0.5, "p99": 0.99, "p99.9": 0.999}
 LATE = 30  # seconds after which wrk counts an answer as late; no latency of it is kept
 
 
@@ -23,7 +24,7 @@ def load(
 ) -> dict[str, Any]:
     """Keeps so many connections busy for so long; what came back, how fast, and what the server's CPU did for it.
 
-    With ``count`` each answer's status is counted. wrk has one thread.
+    With ``count`` each answer's status is counted, and latencies aren't read. wrk has one thread.
     """
     out = scratch / "wrk.json"
     out.unlink(missing_ok=True)
@@ -44,7 +45,6 @@ def load(
 
 def figures(raw: Mapping[str, Any], connections: int, cpu: float) -> dict[str, Any]:
     """What wrk measured, as a record has it; latencies are those of all answers, whatever their status."""
-    counts = uncorrected(raw, connections)
     answered = raw["requests"] - raw["bad_statuses"]
     found = {
         "requests": raw["requests"],
@@ -55,13 +55,12 @@ def figures(raw: Mapping[str, Any], connections: int, cpu: float) -> dict[str, A
         "requests_s": answered / (raw["microseconds"] / 1e6),
         "cpu_ms": 1e3 * cpu / max(1, raw["requests"]),
         "cores": cpu / (raw["microseconds"] / 1e6),
-        **{f"{name}_ms": percentile(counts, share) for name, share in (("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999))},
-        "max_ms": max(counts, default=0) / 1e3,
     }
-    if raw["bad_statuses"] and counts:
-        # No more than a hundredth of the accepted took longer than this, even if none of the refused did.
-        found["accepted_p99_most_ms"] = percentile(counts, 1 - 0.01 * answered / raw["requests"])
-    return found | ({"statuses": raw["statuses"]} if raw["statuses"] else {})
+    if raw["statuses"]:  # counted, without latencies
+        return found | {"statuses": raw["statuses"]}
+    counts = uncorrected(raw, connections)
+    percentiles = {f"{name}_ms": percentile(counts, share) for name, share in PERCENTILES.items()}
+    return found | percentiles | {"max_ms": max(counts, default=0) / 1e3}
 
 
 def uncorrected(raw: Mapping[str, Any], connections: int) -> dict[int, int]:

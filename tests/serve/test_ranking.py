@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
-from serve.asgi import Asking, running
+from serve.asgi import Asking, ask, running
 from serve.models import sample, saved
 
 import sylvan
 from sylvan import serve
+from sylvan.serve import engine
 
 RANK = "/v1/models/books/rank"
 
@@ -173,3 +175,40 @@ def test_what_can_not_be_answered_is_said(asking: Asking, path: str, body: Any, 
     answer = asking("POST", path, body)
     assert answer.status == 422, answer
     assert sentence in answer.detail
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status"),
+    [
+        ("POST", RANK, {"text": "whales"}, 200),
+        ("POST", "/v1/models/books/search", {"vectors": []}, 422),
+        ("POST", RANK, b"{", 400),
+        ("POST", "/v1/models/cooks/rank", {"text": "whales"}, 404),
+        ("GET", RANK, None, 405),
+        ("POST", "/v1/models/busy/rank", {"text": "whales"}, 429),
+        ("POST", "/v1/models/late/rank", {"text": "whales"}, 503),
+    ],
+)
+def test_a_request_leaves_nothing_to_the_garbage_collector(
+    folders: dict[str, str], monkeypatch: pytest.MonkeyPatch, method: str, path: str, body: Any, status: int
+) -> None:
+    """Under load it would come to what is left after minutes, and every request would wait for it."""
+    monkeypatch.setattr(engine, "_PAUSES", (0.0, 0.001))
+    n_requests = 20
+
+    async def garbage(app: serve.App) -> int:
+        app.service.served["busy"].engine._most = 0
+        app.service.served["late"].engine._seconds = 0.0
+        first = await ask(app, method, path, body)
+        assert first.status == status, first
+        gc.collect()
+        gc.disable()
+        try:
+            for _ in range(n_requests):
+                await ask(app, method, path, body)
+            return gc.collect()
+        finally:
+            gc.enable()
+
+    with running(serve.app(dict.fromkeys(("books", "busy", "late"), folders["books"]))) as asking:
+        assert asking.run(garbage(asking.app)) < n_requests

@@ -67,7 +67,6 @@ class App:
         started = time.perf_counter()
         call = Call(scope, receive, self.service)
         scope["app"], scope["sylvan.call"] = self, call
-        error: Exception | None = None
         try:
             await self._router(scope, receive, send)
         except ClientGone:
@@ -75,13 +74,12 @@ class App:
         except asyncio.CancelledError:
             call.status = _GONE
             raise
-        except Exception as caught:
-            error = caught
-        try:
-            if error is not None:
-                await _refuse(error, call, send)
+        except Exception as error:
+            await _refuse(error, call, send)
         finally:
             self._note(call, time.perf_counter() - started)
+            # A circle would leave the request to the garbage collector, which under load comes to it minutes later.
+            del scope["sylvan.call"]
 
     def _note(self, call: Call, seconds: float) -> None:
         """Count the request, and write its line."""

@@ -169,8 +169,8 @@ def text_of(version: Version, text: str | Mapping[str, Any], limits: Limits, pla
 
 def record_at_the_top(version: Version, body: Any) -> Any:
     """The text of a body, or the record of the model's fields at its top."""
-    fields = [field for field in msgspec.structs.fields(body) if field.name.startswith("field_")]
-    record = {field.encode_name: getattr(body, field.name) for field in fields}
+    names = zip(body.__struct_fields__, body.__struct_encode_fields__, strict=True)
+    record = {name: getattr(body, attribute) for attribute, name in names if attribute.startswith("field_")}
     record = {name: value for name, value in record.items() if value is not msgspec.UNSET}
     if not record or body.text is None:
         return record or body.text

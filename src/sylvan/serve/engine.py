@@ -79,13 +79,17 @@ class Engine:
         seconds = math.inf if patient else self._seconds
         self._worker.put(work := Work(key, rows, answer, loop, result, time.monotonic() + seconds))
         self.waiting += 1
-        timer = None if patient else loop.call_later(seconds, lambda: work.deliver(self._late()))
+        timer = None if patient else loop.call_later(seconds, self._give_up, work)
         try:
             return await result
         finally:
             if timer is not None:
                 timer.cancel()
             self.waiting -= 1
+            del work, result  # an error holds this frame, which must not hold the error: see App._answer
+
+    def _give_up(self, work: Work) -> None:
+        work.deliver(self._late())
 
     def _late(self) -> Problem:
         words = f"There was no answer within {self._seconds:g} {noun(self._seconds, 'second')}. Ask again later."
