@@ -1,14 +1,12 @@
-"""A small corpus in every format, two models trained on it from the command line, and a way to call it."""
+"""A small corpus in every format, two models trained on it from the command line, and ways to call it."""
 
 from __future__ import annotations
 
-import io
-import sys
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from kit.commands import call, in_folder, refused  # noqa: F401
 from kit.topics import WORDS, corpus
 
 from sylvan import data
@@ -54,24 +52,6 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
     return Files(folder, text_model, matrix_model)
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """What a command gave back."""
-
-    code: int
-    out: str
-    err: str
-
-
 @pytest.fixture
-def call(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Outcome]:
-    """Run a command in this process: ``call("predict", model, "-", stdin=b"...")``."""
-
-    def run(*words: str, stdin: bytes = b"") -> Outcome:
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(stdin))))
-        capsys.readouterr()
-        code = main(words)
-        captured = capsys.readouterr()
-        return Outcome(code, captured.out, captured.err)
-
-    return run
+def place(files: Files) -> Files:
+    return files

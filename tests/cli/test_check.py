@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import tracemalloc
 from itertools import combinations
 from pathlib import Path
@@ -21,17 +20,15 @@ SOUND = [
 ]
 
 
-def found(call: Any, folder: Path, rows: list[dict[str, Any]], *words: str, code: int = 1) -> dict[str, dict[str, Any]]:
+def found(call: Any, rows: list[dict[str, Any]], options: str = "", code: int = 1) -> dict[str, dict[str, Any]]:
     """The findings of a file by their kind."""
-    path = folder / "rows.jsonl"
-    data.write_records(path, rows)
-    outcome = call("check", str(path), "--json", "-", "-q", *words)
-    assert outcome.code == code, outcome
-    return {each["kind"]: each for each in json.loads(outcome.out)["findings"]}
+    data.write_records("rows.jsonl", rows)
+    outcome = call(f"check rows.jsonl --json - -q {options}", code=code)
+    return {each["kind"]: each for each in outcome.json["findings"]}
 
 
-def test_a_sound_file_has_no_fault(call: Any, tmp_path: Path) -> None:
-    assert found(call, tmp_path, SOUND, code=0) == {}
+def test_a_sound_file_has_no_fault(call: Any) -> None:
+    assert found(call, SOUND, code=0) == {}
 
 
 FAULTS: dict[str, tuple[str, list[dict[str, Any]], int, int, int | None, str]] = {
@@ -54,9 +51,9 @@ FAULTS: dict[str, tuple[str, list[dict[str, Any]], int, int, int | None, str]] =
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_each_fault_is_found_with_an_example(name: str, call: Any, tmp_path: Path) -> None:
+def test_each_fault_is_found_with_an_example(name: str, call: Any) -> None:
     kind, rows, count, record, other, value = FAULTS[name]
-    each = found(call, tmp_path, SOUND + rows, code=0 if kind == "rare" else 1)[kind]
+    each = found(call, SOUND + rows, code=0 if kind == "rare" else 1)[kind]
     assert (each["count"], each["record"] or 0, each["other_record"]) == (count, record, other)
     assert (each["value"] or "") == value
     assert each["fault"] == (kind != "rare")
@@ -72,7 +69,7 @@ def test_few_titles_that_come_again_are_no_fault(
     """Two of a few records, or a tenth of many: a catalogue has such, and a nightly job goes on."""
     repeated = [{"text": f"whales {number}", "labels": labels} for number in range(n)]
     others = [{"text": f"other {number}", "labels": ["Baking"]} for number in range(n_others)]
-    result = found(call, tmp_path, SOUND + repeated + others, code=int(is_fault))
+    result = found(call, SOUND + repeated + others, code=int(is_fault))
     assert result[kind]["fault"] == is_fault and result[kind]["found"] == list(range(7, 7 + n))
 
 
@@ -80,56 +77,56 @@ def test_few_titles_that_come_again_are_no_fault(
     ["C", "C++", "C#"], ["bus", "glass", "axis", "Bu"], ["किताब", "कतब"], ["sää", "saa"], ["1990", "199O"],
     ["http://x.org/a", "http://x.org/as"],
 ])  # fmt: skip
-def test_subjects_that_only_look_alike(labels: list[str], call: Any, tmp_path: Path) -> None:
+def test_subjects_that_only_look_alike(labels: list[str], call: Any) -> None:
     rows = [{"text": f"text {label} {i}", "labels": [label]} for label in labels for i in range(3)]
-    assert "near-duplicates" not in found(call, tmp_path, rows, code=0)
+    assert "near-duplicates" not in found(call, rows, code=0)
 
 
-def test_one_uri_written_in_two_ways(call: Any, tmp_path: Path) -> None:
+def test_one_uri_written_in_two_ways(call: Any) -> None:
     rows = [{"text": f"{uri} {i}", "labels": [uri]} for uri in ("http://x.org/a", "https://x.org/a") for i in range(3)]
-    assert found(call, tmp_path, rows)["near-duplicates"]["found"] == [["http://x.org/a", "https://x.org/a"]]
+    assert found(call, rows)["near-duplicates"]["found"] == [["http://x.org/a", "https://x.org/a"]]
 
 
-def test_test_records_among_those_to_learn_from(call: Any, tmp_path: Path) -> None:
+def test_test_records_among_those_to_learn_from(call: Any) -> None:
     rows = [{"text": "new", "labels": ["Baking"]}, {"text": "Bread 1", "labels": []}]
-    data.write_records(tmp_path / "test.jsonl", rows)
-    each = found(call, tmp_path, SOUND, "--test", str(tmp_path / "test.jsonl"))["leakage"]
+    data.write_records("test.jsonl", rows)
+    each = found(call, SOUND, "--test test.jsonl")["leakage"]
     assert (each["count"], each["record"], each["other_record"], each["value"]) == (1, 2, 5, "Bread 1")
-    data.write_records(tmp_path / "test.jsonl", [{"text": "new", "labels": ["Baking"]}])
-    assert found(call, tmp_path, SOUND, "--test", str(tmp_path / "test.jsonl"), code=0) == {}
+    data.write_records("test.jsonl", [{"text": "new", "labels": ["Baking"]}])
+    assert found(call, SOUND, "--test test.jsonl", code=0) == {}
 
 
-def test_subjects_beside_a_vocabulary(call: Any, tmp_path: Path) -> None:
+def test_subjects_beside_a_vocabulary(call: Any) -> None:
     """By URI or name; deprecated ones with what replaces them."""
     pytest.importorskip("rdflib")
     head = "@prefix skos: <http://www.w3.org/2004/02/skos/core#> . @prefix owl: <http://www.w3.org/2002/07/owl#> .\n"
-    path = tmp_path / "subjects.ttl"
-    path.write_text(head + """
+    Path("subjects.ttl").write_text(
+        head
+        + """
         <urn:x:1> a skos:Concept ; skos:prefLabel "Whaling"@en . <urn:x:2> a skos:Concept ; skos:prefLabel "Baking"@en .
         <urn:x:3> a skos:Concept ; owl:deprecated true ; <http://purl.org/dc/terms/isReplacedBy> <urn:x:2> .
-    """)
+    """
+    )
     rows = [{"text": f"{uri} {i}", "labels": [uri]} for uri in ("urn:x:3", "urn:x:1", "urn:x:9") for i in range(3)]
-    result = found(call, tmp_path, SOUND + rows, "--vocabulary", str(path))
+    result = found(call, SOUND + rows, "--vocabulary subjects.ttl")
     assert result["deprecated"]["found"] == ["urn:x:3"] and "urn:x:2" in result["deprecated"]["advice"]
     assert result["unknown"]["found"] == ["urn:x:9"] and result["unknown"]["record"] == 13
-    assert found(call, tmp_path, SOUND, "--vocabulary", str(path), code=0) == {}
-    outcome = call("check", str(tmp_path / "rows.jsonl"), "--vocabulary", str(path), "-q")
+    assert found(call, SOUND, "--vocabulary subjects.ttl", code=0) == {}
+    outcome = call("check rows.jsonl --vocabulary subjects.ttl -q")
     assert "2 subjects" in outcome.out and outcome.err == ""
 
 
-def test_examples_are_named_in_the_language(call: Any, tmp_path: Path) -> None:
-    """And a language that the vocabulary lacks, or one without a vocabulary, is refused."""
-    path = tmp_path / "subjects.csv"
-    path.write_text("uri,label_en,label_fi\nurn:1,Baking,Leipominen\nurn:2,Whaling,Valaanpyynti\n")
+def test_examples_are_named_in_the_language(call: Any, refused: Any) -> None:
+    """And a language that the vocabulary lacks, or one of other labels, is refused."""
+    Path("subjects.csv").write_text("uri,label_en,label_fi\nurn:1,Baking,Leipominen\nurn:2,Whaling,Valaanpyynti\n")
+    Path("other.tsv").write_text("urn:x\tOther\n")
     rows = [{"text": f"bread {number}", "labels": ["urn:1"]} for number in range(3)]
-    data.write_records(tmp_path / "rows.jsonl", [*rows, {"text": "bread 1", "labels": ["urn:2"]}])
-    words = "check", str(tmp_path / "rows.jsonl"), "-q", "--language"
-    assert "Valaanpyynti (urn:2)" in call(*words, "fi", "--vocabulary", str(path)).out
-    assert "Whaling (urn:2)" in call(*words, "en", "--vocabulary", str(path)).out
-    outcome = call(*words, "sv", "--vocabulary", str(path))
-    assert outcome.code == 2 and "'sv': its languages are en, fi" in outcome.err
-    outcome = call(*words, "fi")
-    assert outcome.code == 2 and "--language is for the labels of a --vocabulary" in outcome.err
+    data.write_records("rows.jsonl", [*rows, {"text": "bread 1", "labels": ["urn:2"]}])
+    check = "check rows.jsonl -q --vocabulary"
+    assert "Valaanpyynti (urn:2)" in call(f"{check} subjects.csv --language fi").out
+    assert "Whaling (urn:2)" in call(f"{check} subjects.csv --language en").out
+    refused("'sv': its languages are en, fi", f"{check} subjects.csv --language sv")
+    refused("urn:x", f"{check} other.tsv")
 
 
 def test_repetitions_are_those_of_a_look_at_all_pairs() -> None:
@@ -166,29 +163,12 @@ def test_the_script_of_a_text(text: str, script: str) -> None:
     assert script_of(text) == script
 
 
-def test_what_is_printed(call: Any, tmp_path: Path) -> None:
-    data.write_records(tmp_path / "rows.jsonl", [*SOUND, {"text": "whales 1", "labels": ["Baking"]}])
-    lines = call("check", str(tmp_path / "rows.jsonl"), "-q").out.splitlines()
+def test_what_is_printed(call: Any) -> None:
+    data.write_records("rows.jsonl", [*SOUND, {"text": "whales 1", "labels": ["Baking"]}])
+    lines = call("check rows.jsonl -q").out.splitlines()
     assert lines[0] == "rows.jsonl: 7 records with 2 subjects, 1.00 a record."
     assert lines[2] == (
         "Note: 1 text stands there again with other subjects. Record 7, 'whales 1': 'Baking'; record 2: 'Whaling'. Say "
         "which are right, or join them."
     )
     assert "records without text" in lines[-1] and "vocabulary" not in lines[-1] and len(lines) == 4
-
-
-WRONG = {
-    "stdin": (["-"], "stdin"),
-    "a matrix": (["{files}/train.xmc"], "records of text"),
-    "no labels": (["{files}/train.lines", "--format", "lines"], "labels"),
-    "no file": (["{tmp}/none.jsonl"], "none.jsonl"),
-    "another vocabulary": (["{files}/train.jsonl", "--vocabulary", "{tmp}/other.tsv"], "urn:x"),
-}
-
-
-@pytest.mark.parametrize("name", WRONG)
-def test_wrong_input_is_refused(name: str, call: Any, files: Any, tmp_path: Path) -> None:
-    words, said = WRONG[name]
-    (tmp_path / "other.tsv").write_text("urn:x\tOther\n")
-    outcome = call("check", *(word.format(files=files.folder, tmp=tmp_path) for word in words))
-    assert outcome.code == 2 and said in outcome.err and not outcome.out, outcome

@@ -19,7 +19,7 @@ def ask(call: Any, monkeypatch: pytest.MonkeyPatch, line: str) -> list[str]:
     monkeypatch.setenv("COMP_CWORD", str(len(words) - 1))
     monkeypatch.setenv("_SYLVAN_COMPLETE", "bash_complete")
     outcome = call()
-    assert outcome.code == 0 and outcome.err == ""
+    assert outcome.err == ""
     return str(outcome.out).split()
 
 
@@ -53,7 +53,6 @@ def test_answers(call: Any, monkeypatch: pytest.MonkeyPatch, line: str, expected
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_scripts_name_the_program(call: Any, shell: str) -> None:
     outcome = call("completion", shell)
-    assert outcome.code == 0, outcome
     assert outcome.out.startswith("# ") and f"_SYLVAN_COMPLETE={shell}_complete" in outcome.out
 
 
@@ -74,7 +73,5 @@ def test_bash_takes_the_script(tmp_path: Path) -> None:
 
 
 def test_wrong_questions(call: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert call("completion", "csh").code == 2
     monkeypatch.setenv("_SYLVAN_COMPLETE", "csh_complete")
-    outcome = call()
-    assert outcome.code == 2 and outcome.err.startswith("Error: _SYLVAN_COMPLETE must be")
+    assert call(code=2).err.startswith("Error: _SYLVAN_COMPLETE must be")

@@ -87,7 +87,5 @@ def test_what_it_leaves_can_be_removed(demo: tuple[Path, str], tmp_path: Path) -
     assert list(tmp_path.iterdir()) == []
 
 
-def test_another_folder(call: Any, tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("mine")
-    outcome = call("demo", "--model", str(tmp_path / "file"))
-    assert (outcome.code, outcome.out) == (2, "") and "is a file, not a folder" in outcome.err
+def test_another_folder(refused: Any) -> None:
+    refused("is a file, not a folder", "demo --model {test.jsonl}")

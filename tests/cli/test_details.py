@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import csv
-import json
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -39,17 +39,20 @@ def answered(files: Any, records: str) -> list[tuple[int, list[str], list[str]]]
     return [(n, row["labels"], names[n]) for n, row in enumerate(rows) if row["labels"]]
 
 
-def evaluated(call: Any, *words: str) -> dict[str, Any]:
-    outcome = call("evaluate", *words, "--json", "-", "-q")
-    assert outcome.code == 0, outcome
-    result: dict[str, Any] = json.loads(outcome.out)
+@pytest.fixture
+def place(files: Any, records: str) -> Callable[[str], str]:
+    return lambda name: records if name == "records" else files(name)
+
+
+def evaluated(call: Any, words: str) -> dict[str, Any]:
+    result: dict[str, Any] = call(f"evaluate {words} --json - -q").json
     return result
 
 
-def test_each_label(call: Any, files: Any, records: str, answered: Any, tmp_path: Path) -> None:
-    path = tmp_path / "labels.csv"
-    evaluated(call, files.text_model, records, "-k", f"1,{K}", "--per-label", str(path))
-    found = {row["label"]: row for row in csv.DictReader(path.open(encoding="utf-8"))}
+def test_each_label(call: Any, files: Any, answered: Any) -> None:
+    evaluated(call, f"{{text-model}} {{records}} -k 1,{K} --per-label labels.csv")
+    table = Path("labels.csv")
+    found = {row["label"]: row for row in csv.DictReader(table.open(encoding="utf-8"))}
     true, named = (Counter(label for each in answered for label in each[part]) for part in (1, 2))
     right = Counter(label for _, labels, names in answered for label in names if label in labels)
     train = Counter(label for row in data.read_jsonl(files("train.jsonl")).labels for label in row)
@@ -70,9 +73,9 @@ def test_each_label(call: Any, files: Any, records: str, answered: Any, tmp_path
 
 
 @pytest.mark.parametrize("ending", ["tsv", "jsonl"])
-def test_each_row(ending: str, call: Any, files: Any, records: str, answered: Any, tmp_path: Path) -> None:
-    path = tmp_path / f"rows.{ending}"
-    result = evaluated(call, files.text_model, records, "-k", str(K), "--per-row", str(path))
+def test_each_row(ending: str, call: Any, answered: Any) -> None:
+    path = Path(f"rows.{ending}")
+    result = evaluated(call, f"{{text-model}} {{records}} -k {K} --per-row {path}")
     if ending == "jsonl":
         found = list(data.read_records(path))
     else:
@@ -89,8 +92,8 @@ def test_each_row(ending: str, call: Any, files: Any, records: str, answered: An
         assert np.mean([float(row[name]) for row in found]) == pytest.approx(result["measures"][name][str(K)])
 
 
-def test_groups_of_rows(call: Any, files: Any, records: str, answered: Any) -> None:
-    result = evaluated(call, files.text_model, records, "-k", str(K), "--groups", "language", "--groups", "shelf")
+def test_groups_of_rows(call: Any, answered: Any) -> None:
+    result = evaluated(call, f"{{text-model}} {{records}} -k {K} --groups language --groups shelf")
     assert {name: each["size"] for name, each in result["groups"]["language"].items()} == {"de": 30, "en": 29}
     assert {name: each["size"] for name, each in result["groups"]["shelf"].items()} == {"(none)": 19, "a": 40, "b": 20}
     right = [len(set(names) & set(labels)) / K for n, labels, names in answered if n % 2 == 0]
@@ -100,11 +103,12 @@ def test_groups_of_rows(call: Any, files: Any, records: str, answered: Any) -> N
     assert (low, high) == pytest.approx(np.quantile(np.array(right)[draws].mean(axis=1), [0.025, 0.975]), abs=0.02)
 
 
-def test_groups_of_labels(call: Any, files: Any, records: str, answered: Any, tmp_path: Path) -> None:
-    path = tmp_path / "subjects.csv"
-    path.write_text("uri,label,broader\nu:sea,Sea,\nu:home,Home,\nu:1,Whaling,u:sea\nu:2,Baking,u:home\nu:3,Chess,u:home\n")
-    words = ("--groups", "branch", "--groups", "frequency", "--vocabulary", str(path))
-    result = evaluated(call, files.text_model, records, "-k", str(K), *words)["groups"]
+def test_groups_of_labels(call: Any, answered: Any) -> None:
+    Path("subjects.csv").write_text(
+        "uri,label,broader\nu:sea,Sea,\nu:home,Home,\nu:1,Whaling,u:sea\nu:2,Baking,u:home\nu:3,Chess,u:home\n"
+    )
+    words = f"-k {K} --groups branch --groups frequency --vocabulary subjects.csv"
+    result = evaluated(call, f"{{text-model}} {{records}} {words}")["groups"]
     assert set(result["branch"]) == {"Sea", "Home", "(not in the vocabulary)"}
     members = {"Baking", "Chess"}
     true, named = (sum(label in members for each in answered for label in each[part]) for part in (1, 2))
@@ -116,24 +120,24 @@ def test_groups_of_labels(call: Any, files: Any, records: str, answered: Any, tm
     assert result["frequency"]["none"]["P"][0] is None  # no label without training rows is ever suggested
 
 
-def test_a_file_of_answers_has_its_models_figures(call: Any, files: Any, records: str, tmp_path: Path) -> None:
-    path = str(tmp_path / "answers.jsonl")
-    assert call("predict", files.text_model, records, "-k", "3", "-o", path, "-q").code == 0
-    of_model, of_file = (evaluated(call, each, records, "-k", "1,3", "--groups", "language")
-                         for each in (files.text_model, path))  # fmt: skip
+def test_a_file_of_answers_has_its_models_figures(call: Any) -> None:
+    call("predict {text-model} {records} -k 3 -o answers.jsonl -q")
+    of_model, of_file = (
+        evaluated(call, f"{each} {{records}} -k 1,3 --groups language") for each in ("{text-model}", "answers.jsonl")
+    )
     assert of_file["groups"] == of_model["groups"]
     for name in ("P", "R", "nDCG", "F1"):
         assert of_file["measures"][name] == pytest.approx(of_model["measures"][name])
     assert (of_file["rows"], of_file["rows_measured"]) == (60, 59)
 
 
-def test_two_models_side_by_side(call: Any, files: Any, records: str, tmp_path: Path) -> None:
+def test_two_models_side_by_side(call: Any, files: Any) -> None:
     """The differences are those of the two evaluations; a model beside itself has none."""
-    worse = str(tmp_path / "worse")
     rows = data.read_jsonl(files("train.jsonl"))
-    sylvan.TextModel(model=sylvan.XRLinear()).fit(rows.texts[:130], rows.labels[50:180]).save(worse)  # of other rows
-    result = evaluated(call, files.text_model, records, "-k", "1,2", "--compare", worse)
-    second = evaluated(call, worse, records, "-k", "1,2")
+    texts, labels = rows.texts[:130], rows.labels[50:180]  # of other rows
+    sylvan.TextModel(model=sylvan.XRLinear()).fit(texts, labels).save("worse")
+    result = evaluated(call, "{text-model} {records} -k 1,2 --compare worse")
+    second = evaluated(call, "worse {records} -k 1,2")
     for name, each in result["comparison"].items():
         measure, k = name.split("@")
         assert each["first"] == pytest.approx(result["measures"][measure][k])
@@ -141,14 +145,14 @@ def test_two_models_side_by_side(call: Any, files: Any, records: str, tmp_path: 
         assert each["difference"] == pytest.approx(each["second"] - each["first"])
         assert each["interval"][0] <= each["difference"] <= each["interval"][1] and each["rows"] == 59
     assert result["comparison"]["P@1"]["p"] < 0.01
-    data.write_jsonl(tmp_path / "learned.jsonl", rows.texts[:130], rows.labels[50:180])
-    assert call("train", str(tmp_path / "learned.jsonl"), "--model", str(tmp_path / "knows"), "-q").code == 0
-    said = call("evaluate", files.text_model, str(tmp_path / "learned.jsonl"), "--compare", str(tmp_path / "knows")).out
-    assert f"{tmp_path / 'knows'} (second) has learned from these rows (learned.jsonl)" in said
+    data.write_jsonl("learned.jsonl", texts, labels)
+    call("train learned.jsonl --model knows -q")
+    said = call("evaluate {text-model} learned.jsonl --compare knows").out
+    assert "knows (second) has learned from these rows (learned.jsonl)" in said
     assert "The model has learned" not in said
-    same = evaluated(call, files.text_model, records, "--compare", files.text_model)["comparison"]
+    same = evaluated(call, "{text-model} {records} --compare {text-model}")["comparison"]
     assert {(each["difference"], each["p"]) for each in same.values()} == {(0.0, 1.0)}
-    printed = call("evaluate", files.text_model, records, "-q", "--compare", worse, "--groups", "language").out
+    printed = call("evaluate {text-model} {records} -q --compare worse --groups language").out
     assert "by language" in printed and "over the same 59 rows" in printed and "<0.001" in printed
 
 
@@ -163,33 +167,29 @@ def test_values_of_rows_are_those_of_which_metrics_are_means() -> None:
             assert values[name][:, column] == pytest.approx(one_by_one), name
 
 
-def test_matrices(call: Any, files: Any, tmp_path: Path) -> None:
-    path = tmp_path / "rows.jsonl"
-    found = evaluated(call, files.matrix_model, files("test.xmc"), "--groups", "frequency", "--per-row", str(path))
-    assert found["groups"]["frequency"]["none"]["size"] == 0 and len(list(data.read_records(path))) == 60
+def test_matrices(call: Any) -> None:
+    found = evaluated(call, "{matrix-model} {test.xmc} --groups frequency --per-row rows.jsonl")
+    assert found["groups"]["frequency"]["none"]["size"] == 0 and len(list(data.read_records("rows.jsonl"))) == 60
 
 
-WRONG = {
-    "no such field": (["{model}", "{records}", "--groups", "colour"], "language"),
-    "no fields": (["{files}/matrix-model", "{files}/test.xmc", "--groups", "language"], "fields"),
-    "no vocabulary": (["{model}", "{records}", "--groups", "branch"], "--vocabulary"),
-    "answers to fewer rows": (["{tmp}/few.jsonl", "{records}"], "1 records"),
-    "answers to more rows": (["{tmp}/many.jsonl", "{records}"], "more than 60"),
-    "no answers": (["{records}", "{records}", "--groups", "frequency"], "--groups frequency"),
-    "other objects": (["{tmp}/other.jsonl", "{records}"], "A model is a folder"),
-    "answers drawn": (["{records}", "{records}", "--figure", "a.png"], "--figure"),
-    "another table": (["{model}", "{records}", "--per-label", "{tmp}/a.xlsx"], ".csv"),
-    "stdin twice": (["{model}", "-", "--compare", "{model}"], "stdin"),
-    "fields of stdin": (["{model}", "-", "--groups", "language"], "stdin"),
-    "no second model": (["{model}", "{records}", "--compare", "{tmp}/none"], "none"),
-}
+WRONG = [
+    ("{text-model} {records} --groups colour", "language"),
+    ("{matrix-model} {test.xmc} --groups language", "fields"),
+    ("{text-model} {records} --groups branch", "--vocabulary"),
+    ("few.jsonl {records}", "1 records"),
+    ("many.jsonl {records}", "more than 60"),
+    ("{records} {records} --groups frequency", "--groups frequency"),
+    ("other.jsonl {records}", "A model is a folder"),
+    ("{records} {records} --figure a.png", "--figure"),
+    ("{text-model} {records} --per-label a.xlsx", ".csv"),
+    ("{text-model} - --compare {text-model}", "stdin"),
+    ("{text-model} - --groups language", "stdin"),
+    ("{text-model} {records} --compare none", "none"),
+]
 
 
-@pytest.mark.parametrize("name", WRONG)
-def test_wrong_input_is_refused(name: str, call: Any, files: Any, records: str, tmp_path: Path) -> None:
-    words, said = WRONG[name]
-    for each, rows in (("few", [{"labels": []}]), ("many", [{"labels": []}] * 61), ("other", [{"name": "a"}] * 60)):
-        data.write_records(tmp_path / f"{each}.jsonl", rows)
-    names = {"model": files.text_model, "records": records, "files": files.folder, "tmp": tmp_path}
-    outcome = call("evaluate", *(word.format(**names) for word in words), stdin=Path(records).read_bytes())
-    assert outcome.code == 2 and said in outcome.err and not outcome.out, outcome
+@pytest.mark.parametrize(("words", "said"), WRONG, ids=[words for words, _ in WRONG])
+def test_wrong_input_is_refused(words: str, said: str, refused: Any, records: str) -> None:
+    for name, rows in (("few", [{"labels": []}]), ("many", [{"labels": []}] * 61), ("other", [{"name": "a"}] * 60)):
+        data.write_records(f"{name}.jsonl", rows)
+    refused(said, f"evaluate {words}", stdin=Path(records).read_bytes())

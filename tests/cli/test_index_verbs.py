@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import signal
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +13,13 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from kit.bits import bits
+from kit.commands import start
 from kit.errors import raises
-from processes import start
 from waiting import PATIENCE, group_seconds, until
 
 import sylvan
 from sylvan import data
+from sylvan.cli import main
 from sylvan.models.irli import shards
 from sylvan.models.irli.vectors import exact_neighbors
 from sylvan.runtime import checkpointed
@@ -26,15 +27,13 @@ from sylvan.runtime.checkpoint import Checkpoint
 
 BASE = np.random.default_rng(0).normal(size=(200, 6)).astype(np.float32)
 QUERIES = BASE[:20] + np.float32(0.01)
-QUICK = [
-    word
-    for setting in ("n_buckets=8", "n_repetitions=3", "hidden=16", "choices=3", "rounds=1", "epochs_per_round=1")
-    for word in ("--set", setting)
-] + ["--set", "partition=learned"]
+SETTINGS = {"n_buckets": 8, "n_repetitions": 3, "hidden": 16, "choices": 3, "rounds": 1, "epochs_per_round": 1}
+QUICK = " ".join(f"--set {name}={value}" for name, value in SETTINGS.items()) + " --set partition=learned"
 
 
 @pytest.fixture(scope="module")
 def vectors(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Files of vectors, right and wrong, and an index."""
     folder = tmp_path_factory.mktemp("vectors")
     np.save(folder / "base.npy", BASE)
     np.savez(folder / "base.npz", vectors=BASE.astype(np.float64))
@@ -44,146 +43,120 @@ def vectors(tmp_path_factory: pytest.TempPathFactory) -> Path:
     np.save(folder / "narrow.npy", QUERIES[:, :4])
     np.save(folder / "nearest.npy", exact_neighbors(QUERIES, BASE, 12, "euclidean")[0])
     np.save(folder / "words.npy", np.array(["a", "b"]))
+    assert main(f"index {folder}/base.npy --index {folder}/index -q --threads 1 {QUICK}".split()) == 0
     return folder
 
 
-@pytest.fixture(scope="module")
-def index(vectors: Path) -> str:
-    from sylvan.cli import main
-
-    folder = str(vectors / "index")
-    assert main(["index", str(vectors / "base.npy"), "--index", folder, "-q", "--threads", "1", *QUICK]) == 0
-    return folder
+@pytest.fixture
+def place(vectors: Path) -> Callable[[str], str]:
+    return lambda name: str(vectors / name)
 
 
-def test_an_index_from_the_command_line(index: str, vectors: Path, call: Any, tmp_path: Path) -> None:
-    queries = str(vectors / "queries.npy")
-    outcome = call("search", index, queries, "-k", "3", "--probes", "8", "--counts")
-    assert outcome.code == 0, outcome.err
-    lines = [json.loads(line) for line in outcome.out.splitlines()]
-    loaded = sylvan.load(index)
-    ids, distances = loaded.search(QUERIES.astype(np.float16), 3, probes=8)
+@pytest.fixture
+def index(vectors: Path) -> Any:
+    return sylvan.load(vectors / "index")
+
+
+def test_an_index_from_the_command_line(index: Any, call: Any) -> None:
+    lines = call("search {index} {queries.npy} -k 3 --probes 8 --counts").rows
+    ids, distances = index.search(QUERIES.astype(np.float16), 3, probes=8)
     assert [line["ids"] for line in lines] == ids.tolist()
     np.testing.assert_allclose([line["distances"] for line in lines], distances, rtol=1e-5)
     assert all(line["candidates"] == 200 for line in lines)
-    for name, options in (("ids.npy", []), ("both.npz", ["--counts"])):
-        target = str(tmp_path / name)
-        outcome = call("search", index, queries, "-k", "3", "--candidates", "20", "-o", target, *options)
-        assert (outcome.code, outcome.out, outcome.err) == (0, "", "")
-    expected = loaded.search(QUERIES.astype(np.float16), 3, candidates=20, return_counts=True)
-    np.testing.assert_array_equal(np.load(tmp_path / "ids.npy"), expected[0])
-    with np.load(tmp_path / "both.npz") as both:
-        for found, array in zip(("ids", "distances", "candidates"), expected, strict=True):
-            np.testing.assert_array_equal(both[found], array)
+    for options in ("-o ids.npy", "-o both.npz --counts"):
+        assert call(f"search {{index}} {{queries.npy}} -k 3 --candidates 20 {options}") == (0, "", "")
+    expected = index.search(QUERIES.astype(np.float16), 3, candidates=20, return_counts=True)
+    np.testing.assert_array_equal(np.load("ids.npy"), expected[0])
+    with np.load("both.npz") as both:
+        for name, array in zip(("ids", "distances", "candidates"), expected, strict=True):
+            np.testing.assert_array_equal(both[name], array)
+    all_of_them = call("search {index} {queries.npy} -k 300 --probes 8 --candidates all").rows
+    assert {len(line["ids"]) for line in all_of_them} == {200}, "rows with fewer answers are shorter"
 
 
-def test_rows_with_fewer_answers_are_shorter(index: str, vectors: Path, call: Any) -> None:
-    outcome = call("search", index, str(vectors / "queries.npy"), "-k", "300", "--probes", "8", "--candidates", "all")
-    assert {len(json.loads(line)["ids"]) for line in outcome.out.splitlines()} == {200}
+@pytest.mark.parametrize("name", ["base.npz", "sparse.npz"])
+def test_files_of_every_form_give_the_same_index(name: str, index: Any, call: Any) -> None:
+    call(f"index {{{name}}} --index again -q {QUICK}")
+    for a, b in zip(sylvan.load("again").search(QUERIES, 4), index.search(QUERIES, 4), strict=True):
+        np.testing.assert_array_equal(a, b)
 
 
-def test_files_of_every_form_give_the_same_index(index: str, vectors: Path, call: Any, tmp_path: Path) -> None:
-    expected = sylvan.load(index).search(QUERIES, 4)
-    for name in ("base.npz", "sparse.npz"):
-        folder = str(tmp_path / name)
-        assert call("index", str(vectors / name), "--index", folder, "-q", *QUICK).code == 0
-        for a, b in zip(sylvan.load(folder).search(QUERIES, 4), expected, strict=True):
-            np.testing.assert_array_equal(a, b)
-
-
-def test_all_options_together(vectors: Path, call: Any, tmp_path: Path) -> None:
-    folder, figure = str(tmp_path / "index"), tmp_path / "report.svg"
-    outcome = call(
-        "index", str(vectors / "base.npy"), "--index", folder, "--metric", "angular", "--seed", "3", *QUICK,
-        "--queries", str(vectors / "queries.npy"), "--neighbors", str(vectors / "nearest.npy"),
-        "--recall", "0.9", "--tune-on", str(vectors / "queries.npy"), "--figure", str(figure),
-    )  # fmt: skip
-    assert outcome.code == 0, outcome.err
-    assert outcome.out.startswith(f"Read 200 vectors of 6 dimensions from {vectors / 'base.npy'}.\nIndexed them in ")
-    assert re.search(r" s\.\nprobes=\d+, .*: recall [01]\.", outcome.out)
-    assert f"Saved it in {folder}" in outcome.out and "standard deviation" in outcome.out
-    assert figure.read_text().startswith("<?xml")
-    loaded = sylvan.load(folder)
+def test_all_options_together(vectors: Path, call: Any) -> None:
+    out = call(
+        f"index {{base.npy}} --index i --metric angular --seed 3 {QUICK} --queries {{queries.npy}} --neighbors "
+        "{nearest.npy} --recall 0.9 --tune-on {queries.npy} --figure report.svg"
+    ).out
+    assert out.startswith(f"Read 200 vectors of 6 dimensions from {vectors / 'base.npy'}.\nIndexed them in ")
+    assert re.search(r" s\.\nprobes=\d+, .*: recall [01]\.", out)
+    assert "Saved it in i" in out and "standard deviation" in out
+    assert Path("report.svg").read_text().startswith("<?xml")
+    loaded = sylvan.load("i")
     assert (loaded.metric, loaded.seed) == ("angular", 3)
-    shown = call("inspect", folder)
-    assert shown.code == 0 and "200" in shown.out and "vectors in learned buckets" in shown.out
+    shown = call("inspect i").out
+    assert "200" in shown and "vectors in learned buckets" in shown
 
 
-def test_shards(vectors: Path, call: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_shards(call: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """In this process; test_an_interrupted_training_writes_nothing has a process for each."""
     monkeypatch.setitem(shards.EXECUTORS, "processes", shards.SerialExecutor)  # type: ignore[arg-type]
-    folder, figure = str(tmp_path / "index"), tmp_path / "report.png"
-    words = ["index", str(vectors / "base.npy"), "--index", folder, "--shards", "2", *QUICK, "--recall", "0.8"]
-    outcome = call(*words, "--figure", str(figure))
-    assert outcome.code == 0, outcome.err
-    assert "Shard 1: probes=" in outcome.out
-    assert (tmp_path / "report-0.png").exists() and (tmp_path / "report-1.png").exists()
-    found = call("search", folder, str(vectors / "queries.npy"), "-k", "1", "--probes", "8", "--candidates", "all")
-    assert [json.loads(line)["ids"] for line in found.out.splitlines()] == [[i] for i in range(20)]
+    said = call(f"index {{base.npy}} --index i --shards 2 {QUICK} --recall 0.8 --figure report.png").out
+    assert "Shard 1: probes=" in said
+    assert Path("report-0.png").exists() and Path("report-1.png").exists()
+    found = call("search i {queries.npy} -k 1 --probes 8 --candidates all").rows
+    assert [line["ids"] for line in found] == [[i] for i in range(20)]
 
 
-WRONG = {
-    "no index named": ("index {base.npy}", "Missing option '--index'"),
-    "no file": ("index {nowhere.npy} --index {out}", "There is no file"),
-    "two arrays": ("index {two.npz} --index {out}", "must hold one array"),
-    "words": ("index {words.npy} --index {out}", "words.npy"),
-    "unknown parameter": ("index {base.npy} --index {out} --set buckets=3", "Did you mean 'n_buckets'"),
-    "unknown metric": ("index {base.npy} --index {out} --metric cosine", "'metric' parameter of IRLIIndex"),
-    "neighbours alone": ("index {base.npy} --index {out} --neighbors {nearest.npy}", "--neighbors is for --queries"),
-    "nothing to tune for": ("index {base.npy} --index {out} --tune-on {queries.npy}", "--tune-on is for --recall"),
-    "recall beyond 1": ("index {base.npy} --index {out} --recall 2", "--recall must be a number in"),
-    "figure in words": ("index {base.npy} --index {out} --figure report.txt", "--figure takes a"),
-    "shards beyond reason": ("index {base.npy} --index {out} --shards 999999", "'n_shards' parameter"),
-    "queries too narrow": ("index {base.npy} --index {out} --queries {narrow.npy}", "queries has 4 dimensions"),
-    "somebody's folder": ("index {base.npy} --index {.}", "is not a Sylvan model"),
-    "no index": ("search {nowhere} {queries.npy}", "no such folder"),
-    "no queries": ("search {index} {nowhere.npy}", "There is no file"),
-    "narrow queries": ("search {index} {narrow.npy}", "queries has 4 dimensions, but the index has vectors of 6"),
-    "k of 0": ("search {index} {queries.npy} -k 0", "'-k'"),
-    "probes of 0": ("search {index} {queries.npy} --probes 0", "--probes must be an int"),
-    "votes of many": ("search {index} {queries.npy} --min-votes 4", "--min-votes must be an int"),
-    "candidates in words": ("search {index} {queries.npy} --candidates few", "--candidates takes an int or all"),
-    "order by name": ("search {index} {queries.npy} --order name", "'--order'"),
-    "predict with an index": ("predict {index} {base.npy}", "no model that ranks labels"),
-    "nowhere to write": ("search {index} {queries.npy} -o {nowhere/out.npy}", "can't be written"),
-}
+WRONG = [
+    ("index {base.npy}", "Missing option '--index'"),
+    ("index {nowhere.npy} --index i", "There is no file"),
+    ("index {two.npz} --index i", "must hold one array"),
+    ("index {words.npy} --index i", "words.npy"),
+    ("index {base.npy} --index i --set buckets=3", "Did you mean 'n_buckets'"),
+    ("index {base.npy} --index i --metric cosine", "'metric' parameter of IRLIIndex"),
+    ("index {base.npy} --index i --neighbors {nearest.npy}", "--neighbors is for --queries"),
+    ("index {base.npy} --index i --tune-on {queries.npy}", "--tune-on is for --recall"),
+    ("index {base.npy} --index i --recall 2", "--recall must be a number in"),
+    ("index {base.npy} --index i --figure report.txt", "--figure takes a"),
+    ("index {base.npy} --index i --shards 999999", "'n_shards' parameter"),
+    ("index {base.npy} --index i --queries {narrow.npy}", "queries has 4 dimensions"),
+    ("index {base.npy} --index {.}", "is not a Sylvan model"),
+    ("search {nowhere} {queries.npy}", "no such folder"),
+    ("search {index} {nowhere.npy}", "There is no file"),
+    ("search {index} {narrow.npy}", "queries has 4 dimensions, but the index has vectors of 6"),
+    ("search {index} {queries.npy} -k 0", "'-k'"),
+    ("search {index} {queries.npy} --probes 0", "--probes must be an int"),
+    ("search {index} {queries.npy} --min-votes 4", "--min-votes must be an int"),
+    ("search {index} {queries.npy} --candidates few", "--candidates takes an int or all"),
+    ("search {index} {queries.npy} --order name", "'--order'"),
+    ("predict {index} {base.npy}", "no model that ranks labels"),
+    ("search {index} {queries.npy} -o {nowhere/out.npy}", "can't be written"),
+]
 
 
-@pytest.mark.parametrize("case", WRONG)
-def test_wrong_usage(case: str, index: str, vectors: Path, call: Any, tmp_path: Path) -> None:
-    line, piece = WRONG[case]
-
-    def place(found: re.Match[str]) -> str:
-        return str(tmp_path / "out" if found[1] == "out" else vectors / found[1])
-
-    outcome = call(*(re.sub(r"\{([^}]*)\}", place, word) for word in line.split()))
-    assert outcome.code == 2, outcome
-    assert outcome.err.startswith("Error: ") and outcome.err.count("\n") == 1 and piece in outcome.err, outcome.err
-    assert list(tmp_path.iterdir()) == []
+@pytest.mark.parametrize(("line", "said"), WRONG, ids=[line for line, _ in WRONG])
+def test_wrong_usage(line: str, said: str, refused: Any, in_folder: Path) -> None:
+    assert refused(said, line).count("\n") == 1
+    assert list(in_folder.iterdir()) == []
 
 
-def test_a_configuration_file(vectors: Path, call: Any, tmp_path: Path) -> None:
-    config = tmp_path / "titles.toml"
-    parameters = "n_buckets = 8\nn_repetitions = 3\nhidden = 16\nchoices = 3\nrounds = 0\nepochs_per_round = 1\n"
-    parameters += "partition = 'learned'\n"
-    config.write_text(f'[options]\nindex = "{(tmp_path / "index").as_posix()}"\n[parameters]\n{parameters}')
-    outcome = call("index", str(vectors / "base.npy"), "--config", str(config), "--set", "n_repetitions=2")
-    assert outcome.code == 0, outcome.err
-    made = sylvan.load(tmp_path / "index")
+def test_a_configuration_file(call: Any) -> None:
+    rows = "".join(f"{name} = {value}\n" for name, value in {**SETTINGS, "rounds": 0}.items())
+    Path("titles.toml").write_text(f'[options]\nindex = "i"\n[parameters]\n{rows}partition = "learned"\n')
+    call("index {base.npy} --config titles.toml --set n_repetitions=2")
+    made = sylvan.load("i")
     assert (made.n_buckets, made.n_repetitions) == (8, 2)
-    config.write_text('[parameters]\nbuckets = 8\n[text]\nngrams = [1, 2]\n[options]\nfolder = "x"\n')
-    outcome = call("index", str(vectors / "base.npy"), "--index", str(tmp_path / "b"), "--config", str(config))
-    assert outcome.code == 2
+    Path("titles.toml").write_text(
+        '[parameters]\nbuckets = 8\n[text]\nngrams = [1, 2]\n[options]\nfolder = "x"\n',
+    )
+    said = call("index {base.npy} --index b --config titles.toml", code=2).err
     for piece in ("no option 'folder'", "Did you mean 'n_buckets'", "A [text] table is for 'sylvan train'"):
-        assert piece in outcome.err, outcome.err
+        assert piece in said
 
 
-def test_an_interrupted_index_is_resumed(
-    vectors: Path, call: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    words = ("index", str(vectors / "base.npy"), "--index", str(tmp_path / "index"), "--threads", "1", *QUICK)
-    assert call(*words, "--resume").out.startswith("Read 200 vectors")
-    once = bits(sylvan.load(tmp_path / "index"))
+def test_an_interrupted_index_is_resumed(call: Any, refused: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    line = f"index {{base.npy}} --index i --threads 1 {QUICK}"
+    assert call(f"{line} --resume").out.startswith("Read 200 vectors")
+    once = bits(sylvan.load("i"))
     monkeypatch.setattr(checkpointed, "SECONDS", 0.0)
     write = Checkpoint.write
 
@@ -193,40 +166,30 @@ def test_an_interrupted_index_is_resumed(
 
     with monkeypatch.context() as patched:
         patched.setattr(Checkpoint, "write", dying)
-        stopped = call(*words)
-    work = tmp_path / "index.training"
-    assert stopped.code == 1 and f"lies in {str(work)!r}: the same command with --resume" in stopped.err, stopped.err
-    refused = call(*words)
-    assert refused.code == 2 and "--resume goes on with it, --no-resume starts over" in refused.err
-    assert call(*words, "--resume").code == 0 and not work.exists()
-    assert bits(sylvan.load(tmp_path / "index")) == once
-    refused = call(*words, "--shards", "2", "--resume")
-    assert refused.code == 2 and "--resume is not for ShardedIRLIIndex" in refused.err
-
-
-def test_a_search_in_what_is_no_index(files: Any, vectors: Path, call: Any) -> None:
-    outcome = call("search", files.matrix_model, str(vectors / "queries.npy"))
-    assert outcome.code == 2 and "which is no index of vectors" in outcome.err
+        assert "lies in 'i.training': the same command with --resume" in call(line, code=1).err
+    refused("--resume goes on with it, --no-resume starts over", line)
+    call(f"{line} --resume")
+    assert not Path("i.training").exists() and bits(sylvan.load("i")) == once
+    refused("--resume is not for ShardedIRLIIndex", f"{line} --shards 2 --resume")
 
 
 def test_help_shows_examples_and_parameters(call: Any) -> None:
-    shown = call("index", "--help").out
+    shown = call("index --help").out
     assert "sylvan index base.npy --index runs/titles" in shown and "n_buckets=auto" in shown
-    assert "sylvan search runs/titles queries.npy -k 5" in call("search", "--help").out
+    assert "sylvan search runs/titles queries.npy -k 5" in call("search --help").out
 
 
-def test_numbers_from_files(tmp_path: Path) -> None:
-    np.savez(tmp_path / "ids.npz", ids=np.arange(3))
-    assert data.load_numbers(tmp_path / "ids.npz").dtype == np.int64
-    np.save(tmp_path / "words.npy", np.array(["a"]))
+def test_numbers_from_files(vectors: Path) -> None:
+    np.savez("ids.npz", ids=np.arange(3))
+    assert data.load_numbers("ids.npz").dtype == np.int64
     with raises(sylvan.SylvanError, "words.npy"):
-        data.load_numbers(tmp_path / "words.npy")
+        data.load_numbers(vectors / "words.npy")
 
 
 @pytest.mark.skipif(os.name != "posix", reason="sends a POSIX signal")
-def test_an_interrupted_training_writes_nothing(vectors: Path, tmp_path: Path) -> None:
+def test_an_interrupted_training_writes_nothing(vectors: Path, in_folder: Path) -> None:
     long = ("--set", "partition=learned", "--set", "epochs_per_round=10000", "--set", "batch_size=1", "--shards", "2")
-    process = start("index", str(vectors / "base.npy"), "--index", str(tmp_path / "index"), *long)
+    process = start("index", str(vectors / "base.npy"), "--index", "i", *long)
     assert process.stdout is not None and process.stdout.readline().startswith(b"Read 200 vectors")
     last = group_seconds(process.pid) + 3  # of its shards too, which are processes
     until(lambda: process.poll() is not None or group_seconds(process.pid) > last, "it doesn't work")
@@ -235,4 +198,4 @@ def test_an_interrupted_training_writes_nothing(vectors: Path, tmp_path: Path) -
     _, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 1 and b"Traceback" not in err
     assert err.strip().splitlines()[-1] == b"Interrupted; nothing was written."  # after PyTorch's words, if any
-    assert list(tmp_path.iterdir()) == []
+    assert list(in_folder.iterdir()) == []

@@ -3,34 +3,35 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from kit.bits import bits
 
 import sylvan
 from sylvan import LabelTree, TextModel, TfidfVectorizer, XRLinear, data, store
+from sylvan.cli.evaluate import Measured
 from sylvan.hub.card import as_lines, outline
 
 HOSTILE = ["<script>alert(1)</script>", 'a"b\\n];', "| x | `y` ~~~~", "two\nlines\x1b[31m", "# *bold* [a](http://b)"]
 
 
-def card(call: Any, *words: str) -> dict[str, Any]:
-    outcome = call("inspect", *words, "--json", "-")
-    assert outcome.code == 0 and outcome.err == "", outcome.err
-    found: dict[str, Any] = json.loads(outcome.out)
+def card(call: Any, words: str) -> dict[str, Any]:
+    outcome = call(f"inspect {words} --json -")
+    assert outcome.err == ""
+    found: dict[str, Any] = outcome.json
     return found
 
 
 def test_the_card_of_a_text_model(call: Any, files: Any) -> None:
-    found, model = card(call, files.text_model, "--labels", "3"), sylvan.load(files.text_model)
+    found, model = card(call, "{text-model} --labels 3"), sylvan.load(files.text_model)
     assert (found["kind"], found["class"]) == ("text-model", "TextModel")
     assert found["facts"] == {"labels": 6, "features": model.n_features_, "training rows": 240}
-    manifest = [os.path.join(files.text_model, name) for name in os.listdir(files.text_model)]
-    assert found["bytes"] == sum(os.path.getsize(path) for path in manifest) and found["files"] == len(manifest)
+    sizes = [path.stat().st_size for path in Path(files.text_model).iterdir()]
+    assert (found["bytes"], found["files"]) == (sum(sizes), len(sizes))
     assert found["parameters"]["model"]["beam"] == 10 and found["changed"]["model"] == []
     assert found["parameters"]["vectorizer"]["ngrams"] == [1, 1]
     (tree,) = found["trees"]
@@ -46,29 +47,25 @@ def test_the_card_of_a_text_model(call: Any, files: Any) -> None:
         "", "vectorizer", "model", "model.tree0", "model.tree0.tree", "model.calibrator", "vocabulary",
     }  # fmt: skip
     assert found["measured"] is None
-
-
-def test_the_card_in_words(call: Any, files: Any) -> None:
-    outcome = call("inspect", files.text_model, "--labels", "2")
-    assert outcome.code == 0 and outcome.err == ""
+    shown = call("inspect {text-model} --labels 2")
+    assert shown.err == ""
     for words in (
         "TextModel, from texts to named labels", "6 labels", "240 training rows", "  beam = 10",
         "layer  clusters  nodes  weights", "all labels (6)", "├─ ", "└─ ", "The 2 most frequent labels",
     ):  # fmt: skip
-        assert words in outcome.out, words
+        assert words in shown.out, words
 
 
-def test_parameters_that_differ_are_marked(call: Any, files: Any, tmp_path: Path) -> None:
-    words = ("--model", str(tmp_path / "m"), "--set", "max_leaf=2", "--set", "n_trees=2", "--ngrams", "1,2", "-q")
-    assert call("train", "xr-linear", files("train.jsonl"), *words).code == 0
-    outcome = call("inspect", str(tmp_path / "m"))
-    assert "* max_leaf = 2" in outcome.out and "  beam = 10" in outcome.out and "* ngrams = (1, 2)" in outcome.out
-    found = card(call, str(tmp_path / "m"), "--levels", "1")
+def test_parameters_that_differ_are_marked(call: Any) -> None:
+    call("train xr-linear {train.jsonl} --model m --set max_leaf=2 --set n_trees=2 --ngrams 1,2 -q")
+    shown = call("inspect m").out
+    assert "* max_leaf = 2" in shown and "  beam = 10" in shown and "* ngrams = (1, 2)" in shown
+    found = card(call, "m --levels 1")
     assert found["changed"] == {"TextModel": [], "vectorizer": ["ngrams"], "model": ["max_leaf", "n_trees"]}
     assert [tree["path"] for tree in found["trees"]] == ["model.tree0", "model.tree1"]
 
 
-def test_every_kind_of_folder(call: Any, files: Any, tmp_path: Path) -> None:
+def test_every_kind_of_folder(call: Any, files: Any) -> None:
     model = sylvan.load(files.text_model)
     X, Y = data.load_npz(files("X.train.npz")), data.load_npz(files("Y.train.npz"))
     saved = {
@@ -78,24 +75,23 @@ def test_every_kind_of_folder(call: Any, files: Any, tmp_path: Path) -> None:
         "neighbor-ranker": sylvan.NeighborRanker().fit(X, Y),
     }
     for kind, one in saved.items():
-        one.save(tmp_path / kind)
-        found = card(call, str(tmp_path / kind), "--labels", "2")
+        one.save(kind)
+        found = card(call, f"{kind} --labels 2")
         assert found["kind"] == kind and found["class"] == type(one).__name__ and found["facts"]
-        assert call("inspect", str(tmp_path / kind)).code == 0
-        assert call("inspect", str(tmp_path / kind), "--card", "-q").code == 0
-    assert card(call, str(tmp_path / "label-tree"))["facts"]["depth"] == saved["label-tree"].depth
-    assert card(call, str(tmp_path / "vocabulary"), "--labels", "1")["labels"] == [{"name": "Astronomy", "rows": None}]
+        call(f"inspect {kind}")
+        call(f"inspect {kind} --card -q")
+    assert card(call, "label-tree")["facts"]["depth"] == saved["label-tree"].depth
+    assert card(call, "vocabulary --labels 1")["labels"] == [{"name": "Astronomy", "rows": None}]
 
 
-def test_names_for_a_model_over_matrices(call: Any, files: Any, tmp_path: Path) -> None:
-    names = tmp_path / "names.txt"
-    names.write_text("\n".join("abcdef"), "utf-8")
-    found = card(call, files.matrix_model, "--label-names", str(names), "--labels", "6")
+def test_names_for_a_model_over_matrices(call: Any, refused: Any) -> None:
+    Path("names.txt").write_text("\n".join("abcdef"), "utf-8")
+    found = card(call, "{matrix-model} --label-names names.txt --labels 6")
     assert {row["name"] for row in found["labels"]} == set("abcdef")
-    assert {row["name"] for row in card(call, files.matrix_model, "--labels", "6")["labels"]} >= {"label 0", "label 5"}
-    names.write_text("a\nb", "utf-8")
-    outcome = call("inspect", files.matrix_model, "--label-names", str(names))
-    assert outcome.code == 2 and "There are 2 names of labels, but the model has 6 labels." in outcome.err
+    assert {row["name"] for row in card(call, "{matrix-model} --labels 6")["labels"]} >= {"label 0", "label 5"}
+    Path("names.txt").write_text("a\nb", "utf-8")
+    said = "There are 2 names of labels, but the model has 6 labels."
+    refused(said, "inspect {matrix-model} --label-names names.txt")
 
 
 # ---------------------------------------- drawings
@@ -144,15 +140,13 @@ def test_lines_by_hand() -> None:
     ]
 
 
-def test_hostile_names_in_drawings_and_cards(call: Any, tmp_path: Path) -> None:
+def test_hostile_names_in_drawings_and_cards(call: Any) -> None:
     texts = [f"word{i} common" for i in range(len(HOSTILE))]
     model = TextModel(TfidfVectorizer(n_jobs=1), XRLinear(max_leaf=2, branching=2, n_jobs=1))
-    folder = tmp_path / "a <b> model"
-    model.fit(texts, [[name] for name in HOSTILE]).save(folder)
-    outcome = call("inspect", str(folder), "--levels", "9", "--labels", "9", "--card", "-q")
-    assert outcome.code == 0 and "\x1b" not in outcome.out, outcome.err
-    readme = (folder / "README.md").read_text("utf-8")
-    assert "\x1b" not in readme and "two lines" in readme
+    model.fit(texts, [[name] for name in HOSTILE]).save("a <b> model")
+    shown = call("inspect 'a <b> model' --levels 9 --labels 9 --card -q").out
+    readme = Path("a <b> model", "README.md").read_text("utf-8")
+    assert "\x1b" not in shown + readme and "two lines" in readme
     outside = re.sub(r"~~~~text\n.*?\n~~~~\n", "", readme, flags=re.DOTALL)
     assert "<script" not in outside and r"\| x \| \`y\`" in outside and "[a](" not in outside
     assert len(re.findall(r"^~~~~", readme, re.MULTILINE)) == 2
@@ -161,152 +155,124 @@ def test_hostile_names_in_drawings_and_cards(call: Any, tmp_path: Path) -> None:
 # ---------------------------------------- figures, and the README.md
 
 
-def test_figures_of_training_are_kept(call: Any, files: Any, tmp_path: Path) -> None:
-    folder = str(tmp_path / "m")
-    words = ("train", "xr-linear", files("train.jsonl"), "--model", folder, "--test", files("test.jsonl"))
-    outcome = call(*words)
-    assert outcome.code == 0 and "P " in outcome.out and "±" in outcome.out, outcome.err
-    measured = card(call, folder)["measured"]
-    result = tmp_path / "result.json"
-    assert call("evaluate", folder, files("test.jsonl"), "--json", str(result)).code == 0
+def test_figures_of_training_are_kept(call: Any) -> None:
+    train, test = "train xr-linear {train.jsonl} --model m", "--test {test.jsonl}"
+    said = call(f"{train} {test}").out
+    assert "P " in said and "±" in said
+    measured = card(call, "m")["measured"]
+    call("evaluate m {test.jsonl} --json result.json")
     assert (measured["on"], measured["rows"]) == ("test.jsonl", 60)
-    assert measured["measures"] == json.loads(result.read_text("utf-8"))["measures"]
-    shown = call("inspect", folder).out
+    assert measured["measures"] == json.loads(Path("result.json").read_text("utf-8"))["measures"]
+    shown = call("inspect m").out
     assert "Measured after training on test.jsonl (60 rows)" in shown and "PSnDCG" in shown
-    assert sylvan.load(folder, mmap=False).rank(["bread and flour"], k=1).names == [["Baking"]]
-    assert call(*words[:5], "-q").code == 0
-    assert card(call, folder)["measured"] is None, "another model has other figures"
-    plain = {name: (Path(folder) / name).read_bytes() for name in os.listdir(folder) if name.endswith(".npy")}
-    assert call(*words, "-q").out == ""
-    again = {re.sub(r"\.[0-9a-f]{8}\.", ".", name): data for name, data in plain.items()}
-    for name in os.listdir(folder):
-        if name.endswith(".npy"):
-            assert (Path(folder) / name).read_bytes() == again[re.sub(r"\.[0-9a-f]{8}\.", ".", name)]
+    assert sylvan.load("m", mmap=False).rank(["bread and flour"], k=1).names == [["Baking"]]
+    call(f"{train} -q")
+    assert card(call, "m")["measured"] is None, "another model has other figures"
+    plain = bits(sylvan.load("m", mmap=False))
+    assert call(f"{train} {test} -q").out == ""
+    assert bits(sylvan.load("m")) == plain
 
 
-def test_figures_of_matrices(call: Any, files: Any, tmp_path: Path) -> None:
-    for test in ((files("test.xmc"),), (files("X.test.npz"), "--test-labels", files("Y.test.npz"))):
-        folder = str(tmp_path / "m")
-        words = ("train", "xr-linear", files("train.xmc"), "--model", folder, "-q", "--test", *test)
-        outcome = call(*words)
-        assert outcome.code == 0 and outcome.out == "", outcome.err
-        assert card(call, folder)["measured"]["measures"]["P"]["1"] > 0.9
+@pytest.mark.parametrize("test", ["{test.xmc}", "{X.test.npz} --test-labels {Y.test.npz}"])
+def test_figures_of_matrices(test: str, call: Any) -> None:
+    assert call(f"train xr-linear {{train.xmc}} --model m -q --test {test}").out == ""
+    assert card(call, "m")["measured"]["measures"]["P"]["1"] > 0.9
 
 
-def test_the_card_in_the_folder(call: Any, files: Any, tmp_path: Path) -> None:
-    folder = tmp_path / "m"
-    model = sylvan.load(files.text_model)
-    model.save(folder)
-    outcome = call("inspect", str(folder), "--card", "--labels", "6")
-    readme = folder / "README.md"
-    assert outcome.code == 0 and "Wrote" in outcome.err
+def test_the_card_in_the_folder(call: Any, files: Any) -> None:
+    model, readme = sylvan.load(files.text_model), Path("m", "README.md")
+    model.save("m")
+    assert "Wrote" in call("inspect m --card --labels 6").err
     text = readme.read_text("utf-8")
-    assert text.startswith(f"<!-- card of {store.contents(folder)['checksum']}, written by sylvan inspect -->\n# m\n")
+    assert text.startswith(f"<!-- card of {store.contents('m')['checksum']}, written by sylvan inspect -->\n# m\n")
     assert "| Baking | " in text and "| beam | 10 |" in text and "all labels (6)" in text
-    assert call("inspect", str(folder)).err == ""
-    assert sylvan.load(folder).rank(["bread"], k=1).names == model.rank(["bread"], k=1).names
-    model.set_params(model__beam=33).save(folder)  # over the folder with its README.md
-    assert "README.md is the card of an earlier model" in call("inspect", str(folder)).err
-    assert call("inspect", str(folder), "-q").err == ""
-    assert call("inspect", str(folder), "--card", "-q").code == 0
-    assert "| **beam** | 33 |" in readme.read_text("utf-8") and call("inspect", str(folder)).err == ""
+    assert call("inspect m").err == ""
+    assert sylvan.load("m").rank(["bread"], k=1).names == model.rank(["bread"], k=1).names
+    model.set_params(model__beam=33).save("m")  # over the folder with its README.md
+    assert "README.md is the card of an earlier model" in call("inspect m").err
+    assert call("inspect m -q").err == ""
+    call("inspect m --card -q")
+    assert "| **beam** | 33 |" in readme.read_text("utf-8") and call("inspect m").err == ""
     readme.write_text("# My notes\n", "utf-8")
-    outcome = call("inspect", str(folder), "--card")
-    assert outcome.code == 2 and "was not written by sylvan inspect: move it away" in outcome.err
-    assert readme.read_text("utf-8") == "# My notes\n" and call("inspect", str(folder)).err == ""
+    assert "was not written by sylvan inspect: move it away" in call("inspect m --card", code=2).err
+    assert readme.read_text("utf-8") == "# My notes\n" and call("inspect m").err == ""
 
 
-def test_damaged_figures_are_a_sentence(call: Any, files: Any, tmp_path: Path) -> None:
-    sylvan.load(files.text_model).save(tmp_path / "m")
-    for wrong in (
-        "x", {}, {"on": "a", "rows": 1}, {"on": "a", "rows": 1, "measures": {"P": 1}},
-        {"on": "a", "rows": 1, "measures": {"P": {"x": 1}}}, {"on": 1, "rows": 1, "measures": {}},
-    ):  # fmt: skip
-        store.annotate(tmp_path / "m", {"measured": wrong})
-        outcome = call("inspect", str(tmp_path / "m"))
-        assert outcome.code == 2 and "'measured' holds no figures" in outcome.err
-    assert sylvan.load(tmp_path / "m").n_labels_ == 6
+@pytest.mark.parametrize("wrong", [
+    "x", {}, {"on": "a", "rows": 1}, {"on": "a", "rows": 1, "measures": {"P": 1}},
+    {"on": "a", "rows": 1, "measures": {"P": {"x": 1}}}, {"on": 1, "rows": 1, "measures": {}},
+])  # fmt: skip
+def test_damaged_figures_are_a_sentence(wrong: Any, refused: Any, files: Any) -> None:
+    sylvan.load(files.text_model).save("m")
+    store.annotate("m", {"measured": wrong})
+    refused("'measured' holds no figures", "inspect m")
+    assert sylvan.load("m").n_labels_ == 6
 
 
 def test_measures_are_called_in_a_model_as_they_are_read_from_it() -> None:
     """With cut-offs as strings, in whose order a manifest is summed: 10 stands before 3."""
-    from sylvan.cli.evaluate import Measured
-
     plain = Measured({"P": {1: 0.5, 3: 0.25, 10: 0.1}}, 4, 4, 0, 0, intervals={"P": {10: (0.0, 0.2)}}).as_json()
     assert plain["measures"] == {"P": {"1": 0.5, "3": 0.25, "10": 0.1}}
     assert plain["intervals"] == {"P": {"10": [0.0, 0.2]}}
 
 
+# ---------------------------------------- explain
+
+BREAD = "explain {text-model} --text 'bread and flour' --label Baking"
+
+
 def test_a_text_and_a_label(call: Any, files: Any) -> None:
-    outcome = call("explain", files.text_model, "--text", "bread and flour", "--label", "Baking", "--features", "1")
-    assert outcome.code == 0 and outcome.err == "", outcome.err
-    model = sylvan.load(files.text_model)
-    assert outcome.out == model.explain("bread and flour", "Baking", top=1).text(100) + "\n"
+    expected = sylvan.load(files.text_model).explain("bread and flour", "Baking", top=1).text(100)
+    assert call(f"{BREAD} --features 1") == (0, expected + "\n", "")
+    assert call(f"{BREAD} --json - --set beam=33").json[0]["trees"][0]["beam"] == 33
 
 
 def test_the_best_answers_without_a_label(call: Any, files: Any) -> None:
-    texts = data.read_jsonl(files("test.jsonl")).texts
-    outcome = call("explain", files.text_model, files("test.jsonl"), "--row", "7", "-k", "2", "--json", "-")
-    found = json.loads(outcome.out)
-    model = sylvan.load(files.text_model)
-    assert [one["name"] for one in found] == model.rank([texts[7]], k=2).names[0]
-    assert [one["place"] for one in found] == [1, 2] and found[0]["excerpt"] == texts[7]
-    piped = call("explain", files.text_model, "--json", "-", "-k", "2", stdin=texts[7].encode())
-    assert json.loads(piped.out) == found
+    text = data.read_jsonl(files("test.jsonl")).texts[7]
+    found = call("explain {text-model} {test.jsonl} --row 7 -k 2 --json -").json
+    assert [one["name"] for one in found] == sylvan.load(files.text_model).rank([text], k=2).names[0]
+    assert [one["place"] for one in found] == [1, 2] and found[0]["excerpt"] == text
+    assert call("explain {text-model} --json - -k 2", stdin=text.encode()).json == found
 
 
 @pytest.mark.parametrize("name", ["test.xmc", "X.test.npy"])
 def test_rows_of_matrices(name: str, call: Any, files: Any) -> None:
-    outcome = call("explain", files.matrix_model, files(name), "--row", "5", "--label", "3", "--json", "-")
-    assert outcome.code == 0, outcome.err
+    (found,) = call(f"explain {{matrix-model}} {{{name}}} --row 5 --label 3 --json -").json
     X = data.load_npz(files("X.test.npz"))
     expected = sylvan.load(files.matrix_model).explain(X[5], 3, top=5).to_dict()
-    (found,) = json.loads(outcome.out)
     assert found["place"] == expected["place"] and found["score"] == pytest.approx(expected["score"], rel=1e-5)
 
 
-def test_names_for_matrices(call: Any, files: Any, tmp_path: Path) -> None:
+def test_names_for_matrices(call: Any, files: Any) -> None:
     model = sylvan.load(files.text_model)
-    terms, names = tmp_path / "terms.txt", tmp_path / "names.txt"
-    terms.write_text("\n".join(model.vectorizer.get_feature_names_out()), "utf-8")
-    names.write_text("\n".join(model.vocabulary_) + "\n", "utf-8")
-    words = ("--feature-names", str(terms), "--label-names", str(names))
-    for label in ("Baking", str(model.vocabulary_.id("Baking"))):
-        outcome = call("explain", files.matrix_model, files("X.test.npz"), "--label", label, *words)
-        assert outcome.code == 0 and outcome.out.startswith("Baking: "), outcome.err
-        assert any(f"  {word}  (" in outcome.out for word in ("bread", "flour", "oven", "cakes", "yeast", "the", "and"))
+    Path("terms.txt").write_text("\n".join(model.vectorizer.get_feature_names_out()), "utf-8")
+    Path("names.txt").write_text("\n".join(model.vocabulary_) + "\n", "utf-8")
+    names = "--feature-names terms.txt --label-names names.txt"
+    for label in ("Baking", model.vocabulary_.id("Baking")):
+        shown = call(f"explain {{matrix-model}} {{X.test.npz}} --label {label} {names}").out
+        assert shown.startswith("Baking: ")
+        assert any(f"  {word}  (" in shown for word in ("bread", "flour", "oven", "cakes", "yeast", "the", "and"))
 
 
-def test_examples_and_a_page(call: Any, files: Any, tmp_path: Path) -> None:
-    page = tmp_path / "why.html"
-    words = ("--examples", files("train.jsonl"), "--neighbors", "2", "--html", str(page))
-    outcome = call("explain", files.text_model, "--text", "bread and flour", "--label", "Baking", *words)
+def test_examples_and_a_page(call: Any, files: Any) -> None:
+    shown = call(f"{BREAD} --examples {{train.jsonl}} --neighbors 2 --html why.html").out
     train = data.read_jsonl(files("train.jsonl"))
     expected = sylvan.load(files.text_model).explain(
         "bread and flour", "Baking", 5, examples=(train.texts, train.labels), n_examples=2
     )
-    assert len(expected.examples) == 2 and outcome.out == expected.text(100) + "\n"
-    assert page.read_text("utf-8") == expected.html()
-    outcome = call(
-        "explain", files.matrix_model, files("X.test.npz"), "--label", "1", "--examples", files("X.train.npz"),
-        "--labels", files("Y.train.npz"), "--json", str(tmp_path / "why.json"),
-    )  # fmt: skip
-    assert outcome.code == 0 and "Nearest training rows" in outcome.out, outcome.err
-    assert len(json.loads((tmp_path / "why.json").read_text("utf-8"))[0]["examples"]) == 3
+    assert len(expected.examples) == 2 and shown == expected.text(100) + "\n"
+    assert Path("why.html").read_text("utf-8") == expected.html()
+    examples = "--examples {X.train.npz} --labels {Y.train.npz} --json why.json"
+    assert "Nearest training rows" in call("explain {matrix-model} {X.test.npz} --label 1 " + examples).out
+    assert len(json.loads(Path("why.json").read_text("utf-8"))[0]["examples"]) == 3
 
 
-def test_a_saved_model_of_neighbors_as_examples(call: Any, files: Any, tmp_path: Path) -> None:
-    folder = str(tmp_path / "neighbors")
-    assert call("train", "neighbors", files("train.jsonl"), "--model", folder, "-q").code == 0
-    words = ("explain", files.text_model, "--text", "bread and flour", "--label", "Baking", "--json", "-", "--examples")
-    slow, fast = (json.loads(call(*words, path).out)[0]["examples"] for path in (files("train.jsonl"), folder))
+def test_a_saved_model_of_neighbors_as_examples(call: Any, refused: Any) -> None:
+    call("train neighbors {train.jsonl} --model neighbors -q")
+    slow, fast = (
+        call(f"{BREAD} --json - --examples {rows}").json[0]["examples"] for rows in ("{train.jsonl}", "neighbors")
+    )
     assert [one["row"] for one in fast] == [one["row"] for one in slow] and len(fast) == 3
-    outcome = call("explain", folder, "--text", "bread and flour", "-k", "1")
-    assert "of the 30 nearest training rows have this label" in outcome.out, outcome.err
-    outcome = call(*words, files.text_model)
-    assert outcome.code == 2 and "examples must be a NeighborRanker or hold one. Got XRLinear" in outcome.err
-
-
-def test_a_wider_beam(call: Any, files: Any) -> None:
-    words = ("explain", files.text_model, "--text", "bread", "--label", "Baking", "--json", "-")
-    assert json.loads(call(*words, "--set", "beam=33").out)[0]["trees"][0]["beam"] == 33
+    shown = call("explain neighbors --text 'bread and flour' -k 1").out
+    assert "of the 30 nearest training rows have this label" in shown
+    refused("examples must be a NeighborRanker or hold one. Got XRLinear", f"{BREAD} --examples {{text-model}}")

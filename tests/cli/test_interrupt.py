@@ -16,7 +16,7 @@ from typing import Any
 import child_processes
 import pytest
 from kit.bits import bits
-from processes import start
+from kit.commands import start
 from waiting import PATIENCE, until, used_seconds
 
 from sylvan import data
@@ -114,8 +114,8 @@ def test_a_closed_pipe_is_quiet(files: Any) -> None:
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
 def test_a_full_disk_is_a_sentence(call: Any, files: Any) -> None:
     words = ("predict", files.text_model, files("test.jsonl"))
-    written = call(*words, "-o", "/dev/full", "-q")
-    assert written.code == 1 and written.err.startswith("Error: ") and written.err.count("\n") == 1
+    written = call(*words, "-o", "/dev/full", "-q", code=1)
+    assert written.err.startswith("Error: ") and written.err.count("\n") == 1
     with open("/dev/full", "wb") as full:
         process = start(*words, stdout=full)
         _, err = process.communicate(timeout=PATIENCE)

@@ -17,8 +17,8 @@ from typing import Any
 
 import pytest
 from child_processes import python
+from kit.bits import same_models
 from kit.errors import raises
-from processes import same_models
 
 import sylvan
 from sylvan import XRLinear, data, store
@@ -48,77 +48,67 @@ def counting(*arguments):
 store.save = counting
 sys.exit(main(sys.argv[3:]))
 """
-TREE = ("--set", "branching=2", "--set", "max_leaf=1")
+TREE = "--set branching=2 --set max_leaf=1"
+TRAIN = f"train xr-linear {{train.jsonl}} {TREE}"
+WORK = Path("m.training")
 
 
-def ended(at: int, by: int, *words: str) -> subprocess.CompletedProcess[bytes]:
-    return python("-c", CHILD, str(at), str(by), *words, text=False)
+def ended(number: int, by: int, files: Any, words: str) -> subprocess.CompletedProcess[bytes]:
+    """A training that ends so, before it writes that part."""
+    return python("-c", CHILD, str(number), str(by), *words.replace("{", f"{files.folder}/").replace("}", "").split(),
+                  text=False)  # fmt: skip
 
 
 @pytest.mark.skipif(os.name == "nt", reason="sends POSIX signals")
-def test_killed_then_interrupted_then_resumed(files: Any, call: Any, tmp_path: Path) -> None:
-    words = ("train", "xr-linear", files("train.jsonl"), *TREE)
-    assert call(*words, "--model", str(tmp_path / "whole"), "-q").code == 0
-    assert [path.name for path in tmp_path.iterdir()] == ["whole"]
-    model, work = tmp_path / "m", tmp_path / "m.training"
-    words = (*words, "--model", str(model))
-
-    killed = ended(2, signal.SIGKILL, *words)
-    assert killed.returncode == -signal.SIGKILL and work.is_dir() and not model.exists()
-    undecided = call(*words)
-    assert undecided.code == 2 and undecided.err == (
-        f"Error: An interrupted training lies in {str(work)!r}: --resume goes on with it, --no-resume starts over.\n"
-    )
-    interrupted = ended(1, signal.SIGINT, *words, "--resume")
+def test_killed_then_interrupted_then_resumed(files: Any, call: Any, refused: Any, in_folder: Path) -> None:
+    call(f"{TRAIN} --model whole -q")
+    assert [path.name for path in in_folder.iterdir()] == ["whole"]
+    train = f"{TRAIN} --model m"
+    killed = ended(2, signal.SIGKILL, files, train)
+    assert killed.returncode == -signal.SIGKILL and WORK.is_dir() and not Path("m").exists()
+    undecided = "An interrupted training lies in 'm.training': --resume goes on with it, --no-resume starts over."
+    assert refused(undecided, train) == f"Error: {undecided}\n"
+    interrupted = ended(1, signal.SIGINT, files, f"{train} --resume")
     assert interrupted.returncode == 1
     assert interrupted.stderr.decode().strip().splitlines()[-1] == (
-        f"Interrupted; what is trained so far lies in {str(work)!r}: the same command with --resume goes on from there."
+        "Interrupted; what is trained so far lies in 'm.training': the same command with --resume goes on from there."
     )
-    other = call(*words, "--resume", "--seed", "3")
-    assert other.code == 2 and "is of another training: the parameter 'seed' was 0 and is 3" in other.err
-    resumed = call(*words, "--resume", "--threads", "2")
-    assert resumed.code == 0 and "nothing to resume" not in resumed.out
-    same_models(model, tmp_path / "whole")
-    assert not work.exists()
-    again = call(*words, "--resume")
-    assert again.code == 0 and f"There is nothing to resume in {work}: training from the beginning." in again.out
+    refused("is of another training: the parameter 'seed' was 0 and is 3", f"{train} --resume --seed 3")
+    assert "nothing to resume" not in call(f"{train} --resume --threads 2").out
+    same_models("m", "whole")
+    assert not WORK.exists()
+    again = "There is nothing to resume in m.training: training from the beginning."
+    assert again in call(f"{train} --resume").out
 
 
 @pytest.mark.skipif(os.name == "nt", reason="sends POSIX signals")
-def test_begun_anew(files: Any, call: Any, tmp_path: Path) -> None:
-    words = ("train", "xr-linear", files("train.xmc"), *TREE, "--model", str(tmp_path / "m"))
-    ended(3, signal.SIGKILL, *words, "--checkpoint", str(tmp_path / "work"))
-    assert (tmp_path / "work").is_dir()
-    assert call(*words, "--checkpoint", str(tmp_path / "work"), "--seed", "3", "--no-resume", "-q").code == 0
-    assert [path.name for path in tmp_path.iterdir()] == ["m"]
+def test_begun_anew(files: Any, call: Any, in_folder: Path) -> None:
+    train = f"train xr-linear {{train.xmc}} {TREE} --model m --checkpoint work"
+    ended(3, signal.SIGKILL, files, train)
+    assert Path("work").is_dir()
+    call(f"{train} --seed 3 --no-resume -q")
+    assert [path.name for path in in_folder.iterdir()] == ["m"]
 
 
-def test_within_a_limit(files: Any, call: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    words = ("train", "xr-linear", files("train.jsonl"), *TREE, "-q")
-    assert call(*words, "--model", str(tmp_path / "whole")).code == 0
-    assert call(*words, "--model", str(tmp_path / "limited"), "--memory-limit", "40GB").code == 0
-    same_models(tmp_path / "limited", tmp_path / "whole")
-    too_little = call(*words, "--model", str(tmp_path / "none"), "--memory-limit", "1MB")
-    assert too_little.code == 1 and too_little.err.startswith("Error: --memory-limit is 1.0 MB, but ")
-    wrong = call(*words, "--model", str(tmp_path / "none"), "--memory-limit", "much")
-    assert wrong.code == 2 and "The '--memory-limit' parameter must be a number of bytes" in wrong.err
+def test_within_a_limit(call: Any, refused: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    call(f"{TRAIN} --model whole -q")
+    call(f"{TRAIN} --model limited -q --memory-limit 40GB")
+    same_models("limited", "whole")
+    refused("--memory-limit is 1.0 MB, but ", f"{TRAIN} --model none -q --memory-limit 1MB", code=1)
+    refused("The '--memory-limit' parameter must be a number of bytes", f"{TRAIN} --model none --memory-limit much")
     monkeypatch.setattr(checkpointed, "SECONDS", 0.0)
-    full = call(*words, "--model", str(tmp_path / "none"), "--checkpoint", "/dev/null/work")
+    full = call(f"{TRAIN} --model none -q --checkpoint /dev/null/work", code=None)
     assert full.code != 0 and full.err.startswith("Error: The checkpoint '/dev/null/work' can't be made")
 
 
-def test_a_mapped_matrix(files: Any, call: Any, tmp_path: Path) -> None:
-    data.save_csr(tmp_path / "X", data.load_npz(files("X.train.npz")))
-    data.save_csr(tmp_path / "Y", data.load_npz(files("Y.train.npz")))
-    for name, X, Y in (("mapped", str(tmp_path / "X"), str(tmp_path / "Y")),
-                       ("read", files("X.train.npz"), files("Y.train.npz"))):  # fmt: skip
-        outcome = call("train", "xr-linear", X, "--labels", Y, *TREE, "--model", str(tmp_path / name))
-        assert outcome.code == 0 and "Read 240 rows" in outcome.err
-    same_models(tmp_path / "mapped", tmp_path / "read")
-    evaluated = call("evaluate", str(tmp_path / "mapped"), str(tmp_path / "X"), "--labels", str(tmp_path / "Y"))
-    assert evaluated.code == 0 and "240 rows" in evaluated.out
-    without = call("train", "xr-linear", str(tmp_path / "X"), "--model", str(tmp_path / "none"))
-    assert without.code == 2 and "is a CSR matrix in a folder of .npy files and holds no labels" in without.err
+def test_a_mapped_matrix(files: Any, call: Any, refused: Any) -> None:
+    for name in ("X", "Y"):
+        data.save_csr(name, data.load_npz(files(f"{name}.train.npz")))
+    for name, given in (("mapped", "X --labels Y"), ("read", "{X.train.npz} --labels {Y.train.npz}")):
+        assert "Read 240 rows" in call(f"train xr-linear {given} {TREE} --model {name}").err
+    same_models("mapped", "read")
+    assert "240 rows" in call("evaluate mapped X --labels Y").out
+    refused("is a CSR matrix in a folder of .npy files and holds no labels", "train xr-linear X --model none")
 
 
 def test_an_error_says_what_remains() -> None:
@@ -145,7 +135,6 @@ def test_only_an_error_that_the_same_command_may_outlive_says_how_to_go_on(
 
 
 Usage = namedtuple("Usage", "total used free")
-SMALL = ("--set", "branching=2", "--set", "max_leaf=1")
 
 
 @pytest.fixture
@@ -181,42 +170,35 @@ def fill(place: Path, left: int) -> None:
     (place / "filling").write_bytes(bytes(shutil.disk_usage(place).free - left))
 
 
-@pytest.mark.parametrize("input_", [("train.jsonl",), ("X.train.npz", "--labels", "Y.train.npz")], ids=str)
-def test_no_room_is_said_before_the_training(
-    input_: tuple[str, ...], files: Any, call: Any, free: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    words = [files(word) if "." in word else word for word in input_]
-    command = ("train", "xr-linear", *words, "--model", str(tmp_path / "m"))
+@pytest.mark.parametrize("rows", ["{train.jsonl}", "{X.train.npz} --labels {Y.train.npz}"])
+def test_no_room_is_said_before_the_training(rows: str, call: Any, free: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    train = f"train xr-linear {rows} --model m"
     free(1000)
     with monkeypatch.context() as without:
         without.setattr(TextModel, "fit", None)
         without.setattr(XRLinear, "fit", None)  # it never comes to this
         # The options of working() look at its signature.
         without.setattr("sylvan.cli.train.working", lambda session, model, given: (None, {}))
-        done = call(*command)
-    assert done.code == 1 and not (tmp_path / "m").exists()
+        done = call(train, code=1)
+    assert not Path("m").exists()
     assert "Error: The disk has no room for this training: it would write the model in" in done.err
     assert "but only 1 kB is free there" in done.err
     read, sentence = done.err.splitlines()
     assert read.startswith("Read 240 rows") and "--force" in sentence
-    assert call(*command, "--force").code == 0
+    call(f"{train} --force")
     free(1 << 30)
-    assert call(*command).code == 0
+    call(train)
 
 
-def test_where_there_is_plenty_nothing_is_estimated(
-    files: Any, call: Any, free: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_not_estimated_is_trained(call: Any, free: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where there is plenty of room, and models that can't be estimated."""
+    free(10)
+    call("train neighbors {train.jsonl} --model m")
     free(1 << 40)
     monkeypatch.setattr(TextModel, "plan", None)
-    assert call("train", "xr-linear", files("train.jsonl"), "--model", str(tmp_path / "m")).code == 0
+    call("train xr-linear {train.jsonl} --model m")
     free(1 << 20)
-    assert call("train", "xr-linear", files("train.jsonl"), "--model", str(tmp_path / "m")).code == 1
-
-
-def test_models_that_cant_be_estimated_are_trained(files: Any, call: Any, free: Any, tmp_path: Path) -> None:
-    free(10)
-    assert call("train", "neighbors", files("train.jsonl"), "--model", str(tmp_path / "m")).code == 0
+    call("train xr-linear {train.jsonl} --model m", code=1)
 
 
 def test_a_long_training_needs_room_for_its_checkpoint_too(
@@ -249,68 +231,65 @@ def test_a_system_that_doesnt_say(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     need_room([Need("the model", str(tmp_path), 1 << 60)])
 
 
-@pytest.mark.parametrize("ensemble", [False, True])
+SEA = "train xr-linear {train.jsonl} --force --model disk/m"
+
+
+@pytest.mark.parametrize(
+    "train", [SEA, "train ensemble {train.jsonl} --set member0__model=xr-linear --model disk/m"], ids=["one", "several"]
+)
 def test_a_model_that_finds_its_disk_full_is_saved_on_another(
-    ensemble: bool, files: Any, call: Any, small_disk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    train: str, call: Any, small_disk: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    other = tmp_path / "other"
+    other = Path("other").absolute()
     other.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(other))
     fill(small_disk, 4096)
-    command = ("train", "ensemble", files("train.jsonl"), "--set", "member0__model=xr-linear") if ensemble else (
-        "train", "xr-linear", files("train.jsonl"), "--force")  # fmt: skip
-    done = call(*command, "--model", str(small_disk / "m"))
-    assert done.code == 1 and "Traceback" not in done.err
+    said = call(train, code=1).err
     (saved,) = other.glob("sylvan-*/m")
-    assert "No space left on device" in done.err
-    assert f"It is in {str(saved)!r} instead, whole: move it to where there is room." in done.err
-    assert "--resume" not in done.err
+    assert "No space left on device" in said and "--resume" not in said
+    assert f"It is in {str(saved)!r} instead, whole: move it to where there is room." in said
     assert sylvan.load(saved).rank(["bread and flour"], k=1).names == [["Baking"]]
-    assert sorted(entry.name for entry in small_disk.iterdir()) == ["filling"]
+    assert [entry.name for entry in small_disk.iterdir()] == ["filling"]
 
 
-def test_nowhere_to_go(
-    files: Any, call: Any, small_disk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Then the checkpoint, if there is one, is what remains."""
+@pytest.fixture
+def parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small trainings write checkpoints of several parts."""
     monkeypatch.setattr(linear, "LEAST_COST", 1)
     monkeypatch.setattr(checkpointed, "BLOCK_BYTES", 3000)
+
+
+def test_nowhere_to_go(call: Any, small_disk: Path, parts: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Then the checkpoint, if there is one, is what remains."""
     monkeypatch.setattr(cli_models, "disk_of", lambda folder: 1)  # all is one disk
     fill(small_disk, 4096)
-    work = tmp_path / "work"
-    command = ("train", "xr-linear", files("train.jsonl"), *SMALL, "--checkpoint", str(work), "--force")
-    done = call(*command, "--model", str(small_disk / "m"))
-    assert done.code == 1 and "No space left on device" in done.err and " instead, whole" not in done.err
-    assert f"But what is trained so far lies in {str(work)!r}: the same command with --resume goes on" in done.err
+    train = f"{SEA} {TREE} --checkpoint work"
+    said = call(train, code=1).err
+    assert "No space left on device" in said and " instead, whole" not in said
+    assert "But what is trained so far lies in 'work': the same command with --resume goes on" in said
     (small_disk / "filling").unlink()
-    again = call(*command, "--model", str(small_disk / "m"), "--resume")
-    assert again.code == 0 and not work.exists()
+    call(f"{train} --resume")
+    assert not Path("work").exists()
     assert sylvan.load(small_disk / "m").rank(["bread and flour"], k=1).names == [["Baking"]]
 
 
-def test_another_fault_of_saving_is_said_as_ever(
-    files: Any, call: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_fault_of_saving_is_said_as_ever(call: Any, in_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*arguments: Any, **options: Any) -> None:
         raise ModelError("It isn't to be.") from OSError(errno.EACCES, "Permission denied")
 
     monkeypatch.setattr(store, "save", refuse)
-    done = call("train", "xr-linear", files("train.jsonl"), "--model", str(tmp_path / "m"))
-    assert done.code == 2 and "It isn't to be." in done.err and "instead, whole" not in done.err
-    assert os.listdir(tmp_path) == []
+    said = call("train xr-linear {train.jsonl} --model m", code=2).err
+    assert "It isn't to be." in said and "instead, whole" not in said and list(in_folder.iterdir()) == []
 
 
 def test_a_training_outlives_a_checkpoint_that_finds_its_disk_full(
-    files: Any, call: Any, small_disk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    call: Any, small_disk: Path, request: pytest.FixtureRequest
 ) -> None:
-    command = ("train", "xr-linear", files("train.jsonl"), *SMALL)
-    assert call(*command, "--model", str(tmp_path / "whole")).code == 0
-    monkeypatch.setattr(linear, "LEAST_COST", 1)
-    monkeypatch.setattr(checkpointed, "BLOCK_BYTES", 3000)
+    call(f"{TRAIN} --model whole")
+    request.getfixturevalue("parts")
     fill(small_disk, 16 << 10)
-    done = call(*command, "--model", str(tmp_path / "m"), "--checkpoint", str(small_disk / "work"), "--force")
-    assert done.code == 0
-    assert done.err.count("Warning: The checkpoint can't be written: ") == 1
-    assert "The training goes on, and tries again later." in done.err
-    same_models(tmp_path / "whole", tmp_path / "m")
-    assert sorted(entry.name for entry in small_disk.iterdir()) == ["filling"]
+    said = call(f"{TRAIN} --model m --checkpoint disk/work --force").err
+    assert said.count("Warning: The checkpoint can't be written: ") == 1
+    assert "The training goes on, and tries again later." in said
+    same_models("whole", "m")
+    assert [entry.name for entry in small_disk.iterdir()] == ["filling"]

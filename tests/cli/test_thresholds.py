@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -19,15 +18,13 @@ from sylvan.hub.card import read_card
 from sylvan.metrics.pairs import Pairs
 
 
-def numbers(call: Any, *words: str) -> dict[str, Any]:
-    outcome = call("thresholds", *words, "--json", "-", "-q")
-    assert outcome.code == 0, outcome
-    result: dict[str, Any] = json.loads(outcome.out)
+def numbers(call: Any, words: str) -> dict[str, Any]:
+    result: dict[str, Any] = call(f"thresholds {words} --json - -q").json
     return result
 
 
 def test_figures_are_those_of_predictions(call: Any, files: Any) -> None:
-    found = numbers(call, files.text_model, files("test.jsonl"), "--precision", "0.9")
+    found = numbers(call, "{text-model} {test.jsonl} --precision 0.9")
     test, model = data.read_jsonl(files("test.jsonl")), sylvan.load(files.text_model)
     truth = model.vocabulary_.encode(test.labels).toarray() > 0
     lines = {line["name"]: line for line in [*found["lines"], found["best_f1"], found["wanted"]["set"]]}
@@ -46,7 +43,7 @@ def test_figures_are_those_of_predictions(call: Any, files: Any) -> None:
 
 
 def test_what_to_set_has_the_wanted_precision_and_is_the_lowest(call: Any, files: Any) -> None:
-    found = numbers(call, files.text_model, files("test.jsonl"), "--precision", "0.8")["wanted"]
+    found = numbers(call, "{text-model} {test.jsonl} --precision 0.8")["wanted"]
     assert found["set"]["precision"] >= 0.8 and found["sure"]["precision_interval"][0] >= 0.8
     assert found["set"]["threshold"] <= found["sure"]["threshold"]
     test, model = data.read_jsonl(files("test.jsonl")), sylvan.load(files.text_model)
@@ -56,8 +53,8 @@ def test_what_to_set_has_the_wanted_precision_and_is_the_lowest(call: Any, files
     assert truth.multiply(lower).nnz / lower.nnz < 0.8
 
 
-def test_what_is_printed(call: Any, files: Any) -> None:
-    lines = call("thresholds", files.text_model, files("test.jsonl"), "--precision", "0.9", "-q").out.splitlines()
+def test_what_is_printed(call: Any) -> None:
+    lines = call("thresholds {text-model} {test.jsonl} --precision 0.9 -q").out.splitlines()
     assert lines[0].startswith("Measured over 60 rows") and lines[1].split()[:2] == ["precision", "recall"]
     assert any(line.startswith("For a precision of 90%, threshold 0.") for line in lines)
     assert any(line.startswith("As the mean over subjects (macro") for line in lines)
@@ -86,46 +83,45 @@ def test_no_step_is_below_the_lowest() -> None:
     assert sentences[1].startswith("To be sure of 70%")
 
 
-def test_the_best_threshold_is_noted_in_the_model(call: Any, files: Any, tmp_path: Path) -> None:
-    folder = str(shutil.copytree(files.text_model, tmp_path / "model"))
-    best = numbers(call, folder, files("test.jsonl"))["best_f1"]["threshold"]
-    assert read_card(folder).threshold is None  # only when asked to
-    outcome = call("thresholds", folder, files("test.jsonl"), "--save")
-    assert outcome.code == 0 and f"Noted threshold {best:g} in {folder}." in outcome.err
-    assert read_card(folder).threshold == {"f1": best, "on": "test.jsonl", "rows": 60}
-    assert f"Threshold of the highest F1: {best:g}, on test.jsonl (60 rows)" in call("inspect", folder).out
-    for said in (f" Its saved threshold is gone: sylvan thresholds {folder} FILE --save finds it again.", ""):
-        outcome = call("update", folder, "--rename", f"{sylvan.load(folder).vocabulary_[0]}=another{len(said)}")
-        assert (outcome.code, outcome.err) == (0, f"Updated {folder}: 1 label renamed.{said}\n")
+def test_the_best_threshold_is_noted_in_the_model(call: Any, refused: Any, files: Any) -> None:
+    shutil.copytree(files.text_model, "m")
+    best = numbers(call, "m {test.jsonl}")["best_f1"]["threshold"]
+    assert read_card("m").threshold is None  # only when asked to
+    assert f"Noted threshold {best:g} in m." in call("thresholds m {test.jsonl} --save").err
+    assert read_card("m").threshold == {"f1": best, "on": "test.jsonl", "rows": 60}
+    assert f"Threshold of the highest F1: {best:g}, on test.jsonl (60 rows)" in call("inspect m").out
+    for said in (" Its saved threshold is gone: sylvan thresholds m FILE --save finds it again.", ""):
+        outcome = call(f"update m --rename {sylvan.load('m').vocabulary_[0]}=another{len(said)}")
+        assert outcome.err == f"Updated m: 1 label renamed.{said}\n"
     for wrong in ({"f1": 2, "on": "a", "rows": 1}, {"f1": 0.5}, [], {"f1": "0.5", "on": "a", "rows": 1}):
-        store.annotate(folder, {"threshold": wrong})
-        outcome = call("inspect", folder)
-        assert outcome.code == 2 and "'threshold' isn't what thresholds writes" in outcome.err
+        store.annotate("m", {"threshold": wrong})
+        refused("'threshold' isn't what thresholds writes", "inspect m")
 
 
-def test_a_precision_that_no_threshold_has(call: Any, files: Any, tmp_path: Path) -> None:
+def test_a_precision_that_no_threshold_has(call: Any, files: Any) -> None:
     test = data.read_jsonl(files("test.jsonl"))
     wrong = [["Chess"] if "Chess" not in row else ["Baking"] for row in test.labels]
-    data.write_jsonl(tmp_path / "wrong.jsonl", test.texts, wrong)
-    outcome = call("thresholds", files.text_model, str(tmp_path / "wrong.jsonl"), "--precision", "0.99", "-q")
-    assert outcome.code == 0 and "No threshold has a precision of 99%" in outcome.out
+    data.write_jsonl("wrong.jsonl", test.texts, wrong)
+    said = call("thresholds {text-model} wrong.jsonl --precision 0.99 -q").out
+    assert "No threshold has a precision of 99%" in said
 
 
-def test_branches_have_thresholds_of_their_own(call: Any, files: Any, tmp_path: Path) -> None:
+def test_branches_have_thresholds_of_their_own(call: Any, refused: Any, files: Any) -> None:
     """The model's labels are names here, and records stay as they are."""
-    path = tmp_path / "subjects.csv"
-    path.write_text(
+    Path("subjects.csv").write_text(
         "uri,label,broader\nu:all,All,\nu:sea,Sea,u:all\nu:home,Home,u:all\nu:1,Whaling,u:sea\nu:2,Baking,u:home\n"
         "u:3,Gardening,u:home\nu:4,Chess,u:home|u:sea\n"
     )
-    words = (files.text_model, files("test.jsonl"), "--precision", "0.8", "--vocabulary", str(path))
-    found = numbers(call, *words)["wanted"]["branches"]
+    words = "{text-model} {test.jsonl} --precision 0.8 --vocabulary"
+    found = numbers(call, f"{words} subjects.csv")["wanted"]["branches"]
     labels = [label for row in data.read_jsonl(files("test.jsonl")).labels for label in row]
     assert set(found) == {"Sea", "Home", "(not in the vocabulary)"}
     assert found["Sea"]["subjects"] == labels.count("Whaling") + labels.count("Chess")
     assert found["Home"]["set"]["precision"] >= 0.8
-    table = call("thresholds", *words, "-q").out.split("macro")[1]
+    table = call(f"thresholds {words} subjects.csv -q").out.split("macro")[1]
     assert [line.split()[0] for line in table.splitlines()[2:]] == ["Home", "(not", "Sea"]
+    Path("flat.tsv").write_text("urn:1\tWhaling\n")
+    refused("broader", f"thresholds {words} flat.tsv")
 
 
 def test_branches_of_a_vocabulary() -> None:
@@ -143,28 +139,9 @@ def test_bands_of_frequency() -> None:
     assert [int(mask.sum()) for mask in masks.values()] == [1, 2, 2, 2, 2]
 
 
-def test_figures(call: Any, files: Any, tmp_path: Path) -> None:
+def test_figures(call: Any) -> None:
     pytest.importorskip("matplotlib")
-    drawn = [tmp_path / "a.svg", tmp_path / "b.svg"]
-    for path in drawn:
-        assert call("thresholds", files.matrix_model, files("test.xmc"), "-q", "--figure", str(path)).code == 0
-    assert drawn[0].read_bytes() == drawn[1].read_bytes() and "all suggestions right" in drawn[0].read_text("utf-8")
-
-
-WRONG = {
-    "no probabilities": (["{files.text_model}", "{test}", "--set", "tail=psp"], "tail"),
-    "a precision of 90": (["{files.text_model}", "{test}", "--precision", "90"], "--precision"),
-    "no labels": (["{files.text_model}", "{files.folder}/test.lines", "--format", "lines"], "labels"),
-    "a vocabulary without branches": (
-        ["{files.text_model}", "{test}", "--precision", "0.9", "--vocabulary", "{tmp}/flat.tsv"], "broader"),
-    "another figure": (["{files.text_model}", "{test}", "--figure", "a.bmp"], "--figure"),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", WRONG)
-def test_wrong_input_is_refused(name: str, call: Any, files: Any, tmp_path: Path) -> None:
-    words, said = WRONG[name]
-    (tmp_path / "flat.tsv").write_text("urn:1\tWhaling\n")
-    filled = [word.format(files=files, test=files("test.jsonl"), tmp=tmp_path) for word in words]
-    outcome = call("thresholds", *filled)
-    assert outcome.code == 2 and said in outcome.err and not outcome.out, outcome
+    for name in ("a.svg", "b.svg"):
+        call(f"thresholds {{matrix-model}} {{test.xmc}} -q --figure {name}")
+    drawn = Path("a.svg").read_text("utf-8")
+    assert drawn == Path("b.svg").read_text("utf-8") and "all suggestions right" in drawn

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-import shlex
 from pathlib import Path
+from typing import Any
 
 import click
 import numpy as np
@@ -12,7 +12,6 @@ import pytest
 import scipy.sparse as sp
 
 from sylvan import TextModel, TfidfVectorizer, XRLinear, data
-from sylvan.cli import main
 from sylvan.cli.app import cli
 from sylvan.cli.session import in_options
 
@@ -95,9 +94,8 @@ WARNED: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
 
 
 @pytest.fixture(autouse=True)
-def in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A folder with a model that keeps no rows, and files to be misread."""
-    monkeypatch.chdir(tmp_path)
+def files(in_folder: Path) -> None:
+    """A model that keeps no rows, and files to be misread."""
     TextModel(TfidfVectorizer(n_jobs=1), XRLinear(n_jobs=1)).fit(TEXTS, LABELS).save("m")
     data.write_jsonl("train.jsonl", TEXTS, LABELS)
     data.write_jsonl("new.jsonl", ["sail mast"] * 3, [["sailing"]] * 3)
@@ -120,28 +118,25 @@ def in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("latin.jsonl").write_bytes('{"text": "Köln", "labels": ["a"]}\n'.encode("cp1252"))
 
 
-def said(command: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, list[str]]:
-    code = main(shlex.split(command))
-    return code, capsys.readouterr().err.splitlines()
+def check(sentence: str, there: tuple[str, ...], absent: tuple[str, ...]) -> None:
+    assert [word for word in there if word not in sentence] == [], sentence
+    assert [word for word in absent if word in sentence] == [] and PYTHON.findall(sentence) == [], sentence
 
 
 @pytest.mark.parametrize("case", WRONG)
-def test_errors_name_options(case: str, capsys: pytest.CaptureFixture[str]) -> None:
-    command, there, absent = WRONG[case]
-    code, lines = said(command, capsys)
-    assert code == 2 and lines[-1].startswith("Error: "), lines
-    assert [word for word in there if word not in lines[-1]] == [], lines[-1]
-    assert [word for word in absent if word in lines[-1]] == [], lines[-1]
-    assert PYTHON.findall(lines[-1]) == [], lines[-1]
+def test_errors_name_options(case: str, call: Any) -> None:
+    command, *words = WRONG[case]
+    last = call(command, code=2).err.splitlines()[-1]
+    assert last.startswith("Error: ")
+    check(last, *words)
 
 
 @pytest.mark.parametrize("case", WARNED)
-def test_warnings_name_options(case: str, capsys: pytest.CaptureFixture[str]) -> None:
-    command, there, absent = WARNED[case]
-    _, lines = said(command, capsys)
+def test_warnings_name_options(case: str, call: Any) -> None:
+    command, *words = WARNED[case]
+    lines = call(command, code=None).err.splitlines()
     (sentence,) = [line for line in lines if line.startswith(("Warning: ", "Note: "))]
-    assert [word for word in there if word not in sentence] == [], sentence
-    assert [word for word in absent if word in sentence] == [] and PYTHON.findall(sentence) == [], sentence
+    check(sentence, *words)
 
 
 # A sentence of the library, the command that it is read with, and how it is said.

@@ -219,57 +219,42 @@ FILES: list[tuple[str, bytes, list[str], str, bool]] = [
 ]  # fmt: skip
 
 
-def _call(capsys: Any, *words: str) -> tuple[int, str, str]:
-    capsys.readouterr()
-    code = main(words)
-    captured = capsys.readouterr()
-    assert "Traceback" not in captured.err
-    return code, captured.out, captured.err
-
-
-@pytest.mark.parametrize(("name", "content", "options", "words", "refused"), FILES)
-def test_what_a_file_is(
-    name: str, content: bytes, options: list[str], words: str, refused: bool, tmp_path: Path, capsys: Any,
-    monkeypatch: Any,
-):  # fmt: skip
-    monkeypatch.chdir(tmp_path)
+@pytest.mark.parametrize(("name", "content", "options", "words", "is_refused"), FILES)
+def test_what_a_file_is(name: str, content: bytes, options: list[str], words: str, is_refused: bool, call: Any) -> None:
     Path(name).write_bytes(content)
-    code, _, said = _call(capsys, "train", "xr-linear", name, "--model", "m", "--threads", "1", *options)
-    assert (code, words in said) == (2 if refused else 0, True), said
-    assert name in said or "no encoding" in said
-    if not refused:
-        quiet = _call(capsys, "train", "xr-linear", name, "--model", "n", "--threads", "1", *options, "-q")
-        assert quiet == (0, "", "")
+    train = ("train", "xr-linear", name, "--threads", "1", *options, "--model")
+    said = call(*train, "m", code=2 if is_refused else 0).err
+    assert words in said and (name in said or "no encoding" in said)
+    if not is_refused:
+        assert call(*train, "n", "-q") == (0, "", "")
 
 
-def test_parquet_under_another_name(tmp_path: Path, capsys: Any):
+def test_parquet_under_another_name(call: Any) -> None:
     pytest.importorskip("pyarrow")
-    data.write_parquet(tmp_path / "a.parquet", _TEXTS, _LABELS)
-    (tmp_path / "a.parquet").rename(tmp_path / "a.csv")
-    code, _, said = _call(capsys, "train", "xr-linear", str(tmp_path / "a.csv"), "--model", str(tmp_path / "m"))
-    assert code == 0 and "a.csv: a Parquet file, columns text and labels" in said
+    data.write_parquet("a.parquet", _TEXTS, _LABELS)
+    Path("a.parquet").rename("a.csv")
+    assert "a.csv: a Parquet file, columns text and labels" in call("train xr-linear a.csv --model m").err
 
 
 @pytest.mark.parametrize("header", ["text labels text", "text labels labels", "text labels n n"])
-def test_repeated_columns_of_parquet_are_refused(header: str, tmp_path: Path, capsys: Any):
+def test_repeated_columns_of_parquet_are_refused(header: str, refused: Any) -> None:
     pa = pytest.importorskip("pyarrow")
     from pyarrow import parquet
 
+    def write(columns: dict[str, Any], names: list[str]) -> None:
+        parquet.write_table(pa.Table.from_arrays([pa.array(columns[name]) for name in names], names=names), "a.parquet")
+
     names = header.split()
-    columns = {"text": _TEXTS, "labels": _LABELS, "n": list(range(20))}
-    path = tmp_path / "a.parquet"
-    parquet.write_table(pa.Table.from_arrays([pa.array(columns[name]) for name in names], names=names), path)
-    at = names.index(names[-1]) + 1
-    with raises(DataError, at, len(names), repr(names[-1])):
-        data.read_parquet(path)
-    code, _, said = _call(capsys, "train", "xr-linear", str(path), "--model", str(tmp_path / "m"))
-    assert code == 2 and all(says(said, value) for value in (at, len(names), repr(names[-1])))
+    write({"text": _TEXTS, "labels": _LABELS, "n": list(range(20))}, names)
+    number = names.index(names[-1]) + 1
+    with raises(DataError, number, len(names), repr(names[-1])):
+        data.read_parquet("a.parquet")
+    said = refused(repr(names[-1]), "train xr-linear a.parquet --model m")
+    assert says(said, number) and says(said, len(names))
     features = {"indices": [[1], [2]], "values": [[1.0], [1.0]], "labels": [["a"], ["b"]]}
-    twice = [*features, "values"]
-    table = pa.Table.from_arrays([pa.array(features[name]) for name in twice], names=twice)
-    parquet.write_table(table, path)
+    write(features, [*features, "values"])
     with raises(DataError, 2, 4, "values"):
-        read_feature_columns(path)
+        read_feature_columns("a.parquet")
 
 
 def _zst(content: bytes) -> bytes:
@@ -279,16 +264,16 @@ def _zst(content: bytes) -> bytes:
     return head + (len(content) << 3 | 1).to_bytes(3, "little") + content
 
 
-def test_zstd_is_refused_where_it_can_not_be_unpacked(tmp_path: Path, capsys: Any, monkeypatch: Any):
+@pytest.mark.parametrize("name", ["a.csv.zst", "a.csv"])
+def test_zstd_is_refused_where_it_can_not_be_unpacked(name: str, refused: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "zstandard", None)
     monkeypatch.setitem(sys.modules, "compression.zstd", None)
-    for name in ("a.csv.zst", "a.csv"):
-        (tmp_path / name).write_bytes(_zst(_CSV.encode()))
-        code, _, said = _call(capsys, "train", "xr-linear", str(tmp_path / name), "--model", str(tmp_path / "m"))
-        assert code == 2 and f"{name} is packed by zstd, which this Python can't unpack: pip install zstandard" in said
+    Path(name).write_bytes(_zst(_CSV.encode()))
+    said = f"{name} is packed by zstd, which this Python can't unpack: pip install zstandard"
+    refused(said, f"train xr-linear {name} --model m")
 
 
-def test_zstd_is_read_whole_or_refused(tmp_path: Path, capsys: Any):
+def test_zstd_is_read_whole_or_refused(tmp_path: Path) -> None:
     if sys.version_info < (3, 14):
         pytest.importorskip("zstandard")
     half = len(_CSV) // 2
@@ -308,105 +293,93 @@ def _written(path: Path, content: bytes) -> Path:
     return path
 
 
-def test_every_command_says_what_it_read(tmp_path: Path, capsys: Any, monkeypatch: Any):
-    monkeypatch.chdir(tmp_path)
+READ = "Read 20 rows from a.csv: a table in CSV, column"
+COMMANDS = {
+    "evaluate m a.csv": "s text and labels.", "predict m a.csv -o top.jsonl": " text.",
+    "convert a.csv a.jsonl": "s text and labels.", "update m a.csv --rows a.csv --plan": "s text and labels.",
+    "plan xr-linear a.csv": "s text and labels.",
+}  # fmt: skip
+
+
+@pytest.fixture
+def model(call: Any) -> None:
+    """The folder m has a model of what is in a.jsonl and a.csv."""
+    Path("a.jsonl").write_text(_JSONL)
     Path("a.csv").write_text(_CSV)
-    assert _call(capsys, "train", "xr-linear", "a.csv", "--model", "m", "-q")[0] == 0
-    columns = "Read 20 rows from a.csv: a table in CSV, column"
-    for words, right in (
-        (["evaluate", "m", "a.csv"], f"{columns}s text and labels."),
-        (["predict", "m", "a.csv", "-o", "top.jsonl"], f"{columns} text."),
-        (["convert", "a.csv", "a.jsonl"], f"{columns}s text and labels."),
-        (["update", "m", "a.csv", "--rows", "a.csv", "--plan"], f"{columns}s text and labels."),
-        (["plan", "xr-linear", "a.csv"], f"{columns}s text and labels."),
-    ):
-        code, _, said = _call(capsys, *words)
-        assert code == 0 and right in said, said
-        assert _call(capsys, *words, "-q")[2].count(columns) == 0
+    call("train xr-linear a.jsonl --model m -q")
 
 
-@pytest.mark.parametrize(("command", "name", "right"), [
-    ("predict", "top.xlsx", ".csv"), ("predict", "top.txt", ".jsonl"), ("predict", "top.xls.gz", ".csv"),
-    ("predict", "top.npz.gz", "packed already"), ("convert", "a.xlsx", "--to"), ("convert", "a.docx", "--to"),
-    ("predict", "top.jsonl", ""), ("predict", "top", ""), ("predict", "top.CSV.bz2", ""), ("predict", "top.tab", ""),
+@pytest.mark.parametrize("line", COMMANDS)
+def test_every_command_says_what_it_read(line: str, call: Any, model: None) -> None:
+    assert READ + COMMANDS[line] in call(line).err
+    assert READ not in call(f"{line} -q").err
+
+
+@pytest.mark.parametrize(("line", "right"), [
+    ("predict m a.csv -o top.xlsx", ".csv"), ("predict m a.csv -o top.txt", ".jsonl"),
+    ("predict m a.csv -o top.xls.gz", ".csv"), ("predict m a.csv -o top.npz.gz", "packed already"),
+    ("convert a.csv a.xlsx", "--to"), ("convert a.csv a.docx", "--to"), ("predict m a.csv -o top.jsonl", ""),
+    ("predict m a.csv -o top", ""), ("predict m a.csv -o top.CSV.bz2", ""), ("predict m a.csv -o top.tab", ""),
 ])  # fmt: skip
-def test_the_ending_of_an_output(command: str, name: str, right: str, tmp_path: Path, capsys: Any, monkeypatch: Any):
-    monkeypatch.chdir(tmp_path)
-    Path("a.csv").write_text(_CSV)
-    assert _call(capsys, "train", "xr-linear", "a.csv", "--model", "m", "-q")[0] == 0
-    words = ["predict", "m", "a.csv", "-o", name] if command == "predict" else ["convert", "a.csv", name]
-    code, _, said = _call(capsys, *words)
-    assert (code, Path(name).exists()) == ((2, False) if right else (0, True)), said
-    assert right in said
+def test_the_ending_of_an_output(line: str, right: str, call: Any, model: None) -> None:
+    said = call(line, code=2 if right else 0).err
+    assert right in said and Path(line.split()[-1]).exists() == (not right)
 
 
 # What features are counted from in the training file (of features 1 to 7, so that it doesn't show), and in the test
-# file, and then the options of evaluate, P@1, and whether a feature 0 is warned of.
-BASES: list[tuple[str, str, list[str], list[str], str]] = [
-    ("as it is", _SVM, [], [], ""),
-    ("a 0 in the test file", _SVM.replace(" 1:1", " 0:9 1:1"), [], [], "has a feature 0"),
-    ("both from 0", _SVM.replace(" 1:1", " 0:9 1:1"), ["--first-feature", "0"], [], ""),
-    ("without the last feature", "".join(f"{i % 2} {1 + i % 4}:1\n" for i in range(8)), [], [], ""),
-    ("without the first feature", "1 2:1 6:0.5\n1 4:1 5:0.5\n0 3:1 7:1\n", [], [], ""),
+# file, the options of train, and what is warned of.
+BASES: list[tuple[str, str, str, str]] = [
+    ("as it is", _SVM, "", ""),
+    ("a 0 in the test file", _SVM.replace(" 1:1", " 0:9 1:1"), "", "has a feature 0"),
+    ("both from 0", _SVM.replace(" 1:1", " 0:9 1:1"), "--first-feature 0", ""),
+    ("without the last feature", "".join(f"{i % 2} {1 + i % 4}:1\n" for i in range(8)), "", ""),
+    ("without the first feature", "1 2:1 6:0.5\n1 4:1 5:0.5\n0 3:1 7:1\n", "", ""),
 ]
 
 
-@pytest.mark.parametrize("model", ["xr-linear", "neighbors", "ensemble"])
-@pytest.mark.parametrize(("kind", "test", "train_options", "options", "warned"), BASES)
+@pytest.mark.parametrize("model", [
+    "xr-linear", "neighbors", "ensemble --set member0__model=xr-linear --set member1__model=neighbors",
+])  # fmt: skip
+@pytest.mark.parametrize(("kind", "test", "options", "warned"), BASES)
 def test_the_first_feature_stays_with_the_model(
-    model: str, kind: str, test: str, train_options: list[str], options: list[str], warned: str, tmp_path: Path,
-    capsys: Any, monkeypatch: Any,
-):  # fmt: skip
-    monkeypatch.chdir(tmp_path)
+    model: str, kind: str, test: str, options: str, warned: str, call: Any
+) -> None:
     Path("train.svm").write_text(_SVM)
     Path("test.svm").write_text(test)
-    members = ["--set", "member0__model=xr-linear", "--set", "member1__model=neighbors"] * (model == "ensemble")
-    code, _, said = _call(
-        capsys, "train", model, "train.svm", "--model", "m", "--test", "test.svm", *members, *train_options
-    )
-    assert code == 0 and f"features counted from {0 if train_options else 1}" in said, said
+    said = call(f"train {model} train.svm --model m --test test.svm {options}").err
+    assert f"features counted from {0 if options else 1}" in said
     assert (warned in said) if warned else "Warning" not in said
-    assert _call(capsys, "convert", "m", "n")[0] == 2  # a model is no matrix
+    call("convert m n", code=2)  # a model is no matrix
     shutil.copytree("m", "copy")
-    code, out, said = _call(capsys, "evaluate", "copy", "test.svm", "-k", "1", "--json", "-", *options)
-    measured = json.loads(out)["measures"]["P"]["1"]
-    assert code == 0 and measured == 1.0, said
-    assert (warned in said) if warned else "Warning" not in said
-    X, Y = data.load_svmlight("test.svm", zero_based=bool(train_options), n_features=9) if not warned else (None, None)
-    if X is not None and model == "xr-linear":
-        width = 8 if train_options else 7
-        top = sylvan.load("m").rank(X[:, :width], k=1)
+    outcome = call("evaluate copy test.svm -k 1 --json -")
+    assert outcome.json["measures"]["P"]["1"] == 1.0
+    assert (warned in outcome.err) if warned else "Warning" not in outcome.err
+    if not warned and model == "xr-linear":
+        X, Y = data.load_svmlight("test.svm", zero_based=bool(options), n_features=9)
+        top = sylvan.load("m").rank(X[:, : 8 if options else 7], k=1)
         assert top.labels[:, 0].tolist() == Y.argmax(1).ravel().tolist()[0]
 
 
-def test_the_first_feature_through_updates_and_conversions(tmp_path: Path, capsys: Any, monkeypatch: Any):
-    monkeypatch.chdir(tmp_path)
+def test_the_first_feature_through_updates_and_conversions(call: Any) -> None:
     Path("train.svm").write_text(_SVM)
-    assert _call(capsys, "train", "neighbors", "train.svm", "--model", "m", "-q")[0] == 0
-    assert _call(capsys, "update", "m", "train.svm")[0] == 0
+    call("train neighbors train.svm --model m -q")
+    call("update m train.svm")
     assert sylvan.load("m").first_feature_ == 1
-    for name, first in (("a.svm", 1), ("a.xmc", None)):
-        code, _, said = _call(capsys, "convert", "train.svm", name)
-        assert code == 0 and (first is None or f"Wrote {name}: features counted from {first}." in said)
+    assert "Wrote a.svm: features counted from 1." in call("convert train.svm a.svm").err
+    call("convert train.svm a.xmc")
     assert Path("a.svm").read_text().split() == _SVM.split()
     assert (data.load_xmc("a.xmc")[0] != data.load_svmlight("a.svm")[0]).nnz == 0
 
 
 @pytest.mark.parametrize("highest", [3_000_000, 1_900_000_133, 2**31 - 2])
-def test_features_of_high_ids_cost_what_their_columns_cost(highest: int, tmp_path: Path, capsys: Any, monkeypatch: Any):
-    monkeypatch.chdir(tmp_path)
+def test_features_of_high_ids_cost_what_their_columns_cost(highest: int, call: Any) -> None:
     rows = [(i % 2, 1 + i % 4, 5 + i % 3) for i in range(20)]
-    for name, scale in (("low.svm", 1), ("high.svm", highest // 7)):
-        Path(name).write_text("".join(f"{y} {a * scale}:1 {b * scale}:0.5\n" for y, a, b in rows))
-    tops = []
-    for name in ("low", "high"):
-        code, _, said = _call(capsys, "train", "xr-linear", f"{name}.svm", "--model", name, "--threads", "1")
-        assert code == 0, said
-        assert _call(capsys, "predict", name, f"{name}.svm", "-o", f"{name}.jsonl", "-q")[0] == 0
-        tops.append(Path(f"{name}.jsonl").read_text())
-        code, out, said = _call(capsys, "plan", "xr-linear", f"{name}.svm")
-        assert code == 0 and " GB" not in out.split("rankers")[1].split("\n")[0], out
-    assert tops[0] == tops[1]
+    for name, scale in (("low", 1), ("high", highest // 7)):
+        Path(f"{name}.svm").write_text("".join(f"{y} {a * scale}:1 {b * scale}:0.5\n" for y, a, b in rows))
+        call(f"train xr-linear {name}.svm --model {name} --threads 1")
+        call(f"predict {name} {name}.svm -o {name}.jsonl -q")
+        assert " GB" not in call(f"plan xr-linear {name}.svm").out.split("rankers")[1].split("\n")[0]
+    assert Path("low.jsonl").read_text() == Path("high.jsonl").read_text()
     X, Y = data.load_svmlight("high.svm")
     tracemalloc.start()
     sylvan.XRLinear(n_jobs=1).fit(X, Y)
@@ -414,8 +387,8 @@ def test_features_of_high_ids_cost_what_their_columns_cost(highest: int, tmp_pat
     tracemalloc.stop()
     pytest.importorskip("torch")
     if highest > 10**9:
-        code, _, said = _call(capsys, "train", "irli", "high.svm", "--model", "i")
-        assert code == 1 and "features would take" in said and " GB of memory, but" in said
+        said = call("train irli high.svm --model i", code=1).err
+        assert "features would take" in said and " GB of memory, but" in said
 
 
 _ROWS = "text\tlabels\nwhale\tSea\n{0}\tSea\nflour\tBaking\noven {1}\tBaking\n"
@@ -461,68 +434,63 @@ def test_tables(name: str, content: str, options: dict[str, Any], texts: list[st
     assert (words in message) if words else not message
 
 
-def test_tables_from_the_command_line(tmp_path: Path, capsys: Any, monkeypatch: Any):
-    monkeypatch.chdir(tmp_path)
-    Path("a.csv").write_text('sep=;\ntext;labels\n"whale;Sea\nflour;Baking\n')
-    code, out, said = _call(capsys, "convert", "a.csv", "-", "--to", "jsonl", "--no-quoting")
-    assert code == 0 and [json.loads(line)["text"] for line in out.splitlines()] == ['"whale', "flour"], said
-    code, _, said = _call(capsys, "convert", "a.csv", "-", "--to", "jsonl")
-    assert code == 2 and "--no-quoting" in said
-    Path("a.jsonl").write_text(_JSONL)
-    code, _, said = _call(capsys, "convert", "a.jsonl", "b.csv", "--no-quoting")
-    assert code == 2 and "--quoting is for tables" in said
+def test_tables_from_the_command_line(call: Any, refused: Any, model: None) -> None:
+    Path("b.csv").write_text('sep=;\ntext;labels\n"whale;Sea\nflour;Baking\n')
+    rows = call("convert b.csv - --to jsonl --no-quoting").rows
+    assert [row["text"] for row in rows] == ['"whale', "flour"]
+    refused("--no-quoting", "convert b.csv c.jsonl --to jsonl")
+    refused("--quoting is for tables", "convert a.jsonl c.csv --no-quoting")
+
+
+def cells(name: str) -> tuple[list[str], list[list[str]]]:
+    """The header and the rows of a table."""
+    with open(name, newline="", encoding="utf-8") as file:
+        header, *rows = csv.reader(file, delimiter="\t" if name.endswith("tsv") else ",")
+    return header, rows
+
+
+WRITTEN = ("predict m b.jsonl -o x.{}", "convert b.jsonl x.{}")
 
 
 @pytest.mark.parametrize("ending", ["csv", "tsv"])
 @pytest.mark.parametrize("text", ["a\rb", "a\r", "a\nb", 'a "b"', "a,b\tc", "a"])
-def test_all_tables_are_written_alike(text: str, ending: str, tmp_path: Path, capsys: Any, monkeypatch: Any):
-    monkeypatch.chdir(tmp_path)
-    Path("train.jsonl").write_text(_JSONL)
-    data.write_records("a.jsonl", [{"id": text, "text": "whale", "labels": ["Sea"]}])
-    assert _call(capsys, "train", "xr-linear", "train.jsonl", "--model", "m", "-q")[0] == 0
-    for words in (("predict", "m", "a.jsonl", "-k", "1", "-o"), ("convert", "a.jsonl")):
-        assert _call(capsys, *words, f"x.{ending}", "-q")[0] == 0
-        with open(f"x.{ending}", newline="", encoding="utf-8") as file:
-            header, row = csv.reader(file, delimiter="\t" if ending == "tsv" else ",")
-        assert dict(zip(header, row, strict=True))["id"] == text
+def test_all_tables_are_written_alike(text: str, ending: str, call: Any, model: None) -> None:
+    data.write_records("b.jsonl", [{"id": text, "text": "whale", "labels": ["Sea"]}])
+    for line in WRITTEN:
+        call(line.format(ending) + " -q")
+        header, rows = cells(f"x.{ending}")
+        assert dict(zip(header, rows[0], strict=True))["id"] == text
 
 
 @pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@a", "\tx", "\rx", "a=1"])
-def test_formulas_are_guarded_on_request(text: str, tmp_path: Path, capsys: Any, monkeypatch: Any):
-    monkeypatch.chdir(tmp_path)
-    Path("train.jsonl").write_text(_JSONL)
-    data.write_records("a.jsonl", [{"id": text, "text": "whale", "labels": ["Sea"]}])
-    assert _call(capsys, "train", "xr-linear", "train.jsonl", "--model", "m", "-q")[0] == 0
-    for words in (("predict", "m", "a.jsonl", "-o"), ("convert", "a.jsonl")):
-        for options, right in (((), text), (("--guard-formulas",), text if text == "a=1" else f"'{text}")):
-            assert _call(capsys, *words, "x.csv", "-q", *options)[0] == 0
-            with open("x.csv", newline="", encoding="utf-8") as file:
-                header, *rows = csv.reader(file)
+def test_formulas_are_guarded_on_request(text: str, call: Any, model: None) -> None:
+    data.write_records("b.jsonl", [{"id": text, "text": "whale", "labels": ["Sea"]}])
+    for line in WRITTEN:
+        for options, right in (("", text), ("--guard-formulas", text if text == "a=1" else f"'{text}")):
+            call(f"{line.format('csv')} -q {options}")
+            header, rows = cells("x.csv")
             assert dict(zip(header, rows[0], strict=True))["id"] == right
             assert "score" not in header or all(float(row[header.index("score")]) < 1e9 for row in rows)
 
 
-@pytest.mark.parametrize(("stream", "command", "words"), [
-    ("stdin", ("predict", "m", "-"), "stdin is closed"), ("stdin", ("predict", "m"), "stdin is closed"),
-    ("stdin", ("evaluate", "m", "-"), "stdin is closed"), ("stdin", ("convert", "-", "b.csv"), "stdin is closed"),
-    ("stdout", ("predict", "m", "a.jsonl"), "stdout is closed"),
-    ("stdout", ("convert", "a.jsonl", "-", "--to", "csv"), "stdout is closed"),
-    ("stdin", ("predict", "m", "a.jsonl", "-o", "top.csv"), ""),
-    ("stdout", ("predict", "m", "a.jsonl", "-o", "top.csv"), ""), ("stdout", ("evaluate", "m", "a.jsonl"), ""),
+@pytest.mark.parametrize(("stream", "line", "words"), [
+    ("stdin", "predict m -", "stdin is closed"), ("stdin", "predict m", "stdin is closed"),
+    ("stdin", "evaluate m -", "stdin is closed"), ("stdin", "convert - b.csv", "stdin is closed"),
+    ("stdout", "predict m a.jsonl", "stdout is closed"), ("stdout", "convert a.jsonl - --to csv", "stdout is closed"),
+    ("stdin", "predict m a.jsonl -o top.csv", ""), ("stdout", "predict m a.jsonl -o top.csv", ""),
+    ("stdout", "evaluate m a.jsonl", ""),
 ])  # fmt: skip
 @pytest.mark.parametrize("how", ["none", "closed"])
 def test_closed_streams(
-    stream: str, command: tuple[str, ...], words: str, how: str, tmp_path: Path, capsys: Any, monkeypatch: Any
-):
-    monkeypatch.chdir(tmp_path)
-    Path("a.jsonl").write_text(_JSONL)
-    assert _call(capsys, "train", "xr-linear", "a.jsonl", "--model", "m", "-q")[0] == 0
+    stream: str, line: str, words: str, how: str, model: None, capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     closed = io.TextIOWrapper(io.BytesIO())
     closed.close()
+    capsys.readouterr()
     monkeypatch.setattr(sys, stream, None if how == "none" else closed)
     if stream == "stdout" and how == "closed" and not words:
         return  # what a command says at its end goes to the terminal, which Python itself has closed then
-    code = main(command)
+    code = main(line.split())
     said = capsys.readouterr().err
     assert (code, "Traceback" in said, "inside Sylvan" in said) == (2 if words else 0, False, False), said
     assert words in said

@@ -11,7 +11,6 @@ import pytest
 from kit.errors import raises, warns
 
 from sylvan import XRLinear
-from sylvan.cli import main
 from sylvan.data import build_sequences, read_sequences
 from sylvan.errors import DataError, DataWarning, ParameterError
 from sylvan.tasks import ExtremeClassification, LanguageModel, SequentialRecommendation
@@ -89,14 +88,13 @@ def test_ratings_in_the_place_of_times_are_remarked_on(tmp_path: Path) -> None:
     assert len(read_sequences(path, min_interactions=1)) == 10
 
 
-def test_columns_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = table(tmp_path / "ratings.csv", "user,item,rating,time")
-    command = ["task", "sequential-recommendation", path, "--min-interactions", "1", "--epochs", "1", "--set", "dim=4"]
-    assert main([*command, "--out", str(tmp_path / "refused")]) == 2
-    assert "--columns" in capsys.readouterr().err
-    for columns, header in ("user,item,time", []), ("1,2,4", ["--header"]):
-        main([*command, "--out", str(tmp_path / columns), "--columns", columns, *header])
-        assert "Read 4 users, 12 items, 12 interactions" in capsys.readouterr().out
+def test_columns_on_the_command_line(in_folder: Path, call: Any, refused: Any) -> None:
+    table(in_folder / "ratings.csv", "user,item,rating,time")
+    task = "task sequential-recommendation ratings.csv --min-interactions 1 --epochs 1 --set dim=4 --out"
+    refused("--columns", f"{task} refused")
+    for columns in ("user,item,time", "1,2,4 --header"):
+        said = call(f"{task} {columns[0]} --columns {columns}", code=None).out
+        assert "Read 4 users, 12 items, 12 interactions" in said
 
 
 @pytest.fixture(scope="module")

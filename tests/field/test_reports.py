@@ -32,11 +32,6 @@ RIGHT: dict[str, tuple[Situation, Any]] = {}
 REFUSED: dict[str, tuple[Situation, str]] = {}
 
 
-@pytest.fixture(autouse=True)
-def in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-
-
 def right(report: str, value: Any) -> Callable[[Situation], Situation]:
     """Enter a situation with the value that it has to have."""
 
@@ -362,11 +357,11 @@ MARKED = {
 
 
 @pytest.mark.parametrize("line", MARKED)
-def test_a_label_that_something_else_parts_from_the_text(line: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_label_that_something_else_parts_from_the_text(line: str, call: Any) -> None:
     """facebookresearch/fastText#1055."""
     Path("marked.txt").write_text("__label__news friends quarrel\n" + f"{line}\n" * 5, "utf-8")
-    assert main(["train", "xr-linear", "marked.txt", "--model", "m"]) == 0
-    warned = [line for line in capsys.readouterr().err.splitlines() if line.startswith("Warning:")]
+    lines = call("train xr-linear marked.txt --model m").err.splitlines()
+    warned = [line for line in lines if line.startswith("Warning:")]
     if not MARKED[line]:
         assert not warned
     else:

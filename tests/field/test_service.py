@@ -126,24 +126,24 @@ def test_explanations_call_labels_as_people_do_of_every_kind_of_model(asking: As
     for label, title in (("u:1", "Whaling"), ("u:3", "Bank")):
         answer = asking("POST", f"/v1/models/{kind}/explain", {"text": "whales and loans at sea", "label": label})
         assert answer.status == 200, answer.body
-        explanation = answer.json()["explanation"]
+        explanation = answer.json["explanation"]
         assert (explanation["name"], explanation["code"]) == (title, label)
         steps = [step for tree in explanation["trees"] for path in tree["paths"] for step in path["steps"]]
         assert not re.search("u:[1256]", str([step["title"] for step in steps]))
         if kind != "lexical":
             assert [corpus()[1][one["row"]].count(label) for one in explanation["examples"]] == [1, 1, 1]
         ranked = asking("POST", f"/v1/models/{kind}/rank", {"text": "whaling whales", "k": 2, "explain": True})
-        assert ranked.status == 200 and ranked.json()["results"][0]["names"][0] == "Whaling"
-        assert ranked.json()["results"][0]["explanations"][0]["name"] == "Whaling"
+        assert ranked.status == 200 and ranked.json["results"][0]["names"][0] == "Whaling"
+        assert ranked.json["results"][0]["explanations"][0]["name"] == "Whaling"
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_paths_lead_through_a_tree_that_the_service_has(asking: Asking, kind: str) -> None:
-    card = asking("GET", f"/v1/models/{kind}").json()
-    found = asking("POST", f"/v1/models/{kind}/explain", {"text": "whales", "label": "u:1"}).json()
+    card = asking("GET", f"/v1/models/{kind}").json
+    found = asking("POST", f"/v1/models/{kind}/explain", {"text": "whales", "label": "u:1"}).json
     assert bool(found["tree_paths"]) is bool(card["n_trees"]) is (kind in ("xr", "trees"))
     for path in found["tree_paths"]:
-        assert asking("GET", f"/v1/models/{kind}/tree?node={path[-1]}").json()["node"]["label"] == "u:1"
+        assert asking("GET", f"/v1/models/{kind}/tree?node={path[-1]}").json["node"]["label"] == "u:1"
 
 
 # A setting of one model beside a sound one: what is said of it, and whether the model answers nevertheless.
@@ -172,12 +172,12 @@ def test_a_setting_that_does_not_fit_takes_no_model_down(
 ) -> None:
     sound = ServedFolder("sound", str(folder / "neighbors"))
     with running(serve.app([served(folder, kind, **files), sound])) as asking:
-        health = asking("GET", "/health/ready").json()["models"]
+        health = asking("GET", "/health/ready").json["models"]
         assert health["sound"] == {"ready": True, "version": health["sound"]["version"], "message": None}
         body = {"features": [{"indices": [0], "values": [1.0]}]} if kind == "matrix" else {"text": "whales"}
         assert asking("POST", f"/v1/models/{kind}/rank", body).status == 200
         assert health[kind]["ready"] is True
-        card = asking("GET", f"/v1/models/{kind}").json()
+        card = asking("GET", f"/v1/models/{kind}").json
     message = health[kind]["message"]
     assert card["message"] == message
     if said is None:
@@ -194,10 +194,10 @@ def test_a_model_that_can_not_be_opened_takes_no_other_down(folder: Path, tmp_pa
     bad["damaged"] = str(tmp_path / "damaged")
     with running(serve.app({**bad, "sound": str(folder / "xr")})) as asking:
         health = asking("GET", "/health/ready")
-        assert health.status == 200 and health.json()["ready"] is True
+        assert health.status == 200 and health.json["ready"] is True
         assert asking("POST", "/v1/models/sound/rank", {"text": "whales"}).status == 200
         for name, path in bad.items():
-            one = health.json()["models"][name]
+            one = health.json["models"][name]
             assert one["ready"] is False and Path(path).name in one["message"]
             answer = asking("POST", f"/v1/models/{name}/rank", {"text": "whales"})
             assert answer.status == 503 and one["message"] in answer.detail
@@ -251,7 +251,7 @@ def test_bodies(
     parts = [body[at * len(body) // n_parts : (at + 1) * len(body) // n_parts] for at in range(n_parts)]
     answer = limited("POST", "/v1/models/xr/rank", type=kind, headers=headers, parts=parts)
     assert answer.status == status and words in answer.body.decode(), answer
-    assert status != 200 or kind == JSON or all(set(line) & {"labels", "error"} for line in answer.lines())
+    assert status != 200 or kind == JSON or all(set(line) & {"labels", "error"} for line in answer.lines)
 
 
 # Requests whose body is refused before it is read, or in the middle of it: a client sends all of it, and then reads.
@@ -351,8 +351,8 @@ def test_records_in_the_fields_of_training(
     if same is None:
         assert answer.status == 422 and re.search(str(refused), answer.detail), answer.body[:300]
         return
-    (result,) = answer.json()["results"]
-    wanted = recorded("POST", f"/v1/models/{same[1]}/rank", {"text": same[0]}).json()["results"][0]
+    (result,) = answer.json["results"]
+    wanted = recorded("POST", f"/v1/models/{same[1]}/rank", {"text": same[0]}).json["results"][0]
     record = body["texts"][0] if "texts" in body and isinstance(body["texts"][0], dict) else body
     assert result == {**wanted, **({"id": record["id"]} if "id" in record else {})}
     if "id" not in body and "texts" not in body:
@@ -380,16 +380,16 @@ def test_lines_in_the_fields_of_training_and_their_ids(recorded: Asking) -> None
     for name in ("titled", "xr", "matrix"):
         rows = [row for row in LINES_OF if row[0] == name]
         body = b"".join(json.dumps(line).encode() + b"\n" for _, line, _, _ in rows)
-        answers = recorded("POST", f"/v1/models/{name}/rank", body, type=NDJSON).lines()
+        answers = recorded("POST", f"/v1/models/{name}/rank", body, type=NDJSON).lines
         assert len(answers) == len(rows)
         for (_, line, id_, refused), answer in zip(rows, answers, strict=True):
             assert {key: value for key, value in answer.items() if key == "id"} == id_
             assert refused in answer["error"] if refused else answer["labels"]
             if name != "matrix" and refused is None:
                 text = " ".join(line[field] for field in (["title"] if name == "titled" else []) + ["text"])
-                wanted = recorded("POST", f"/v1/models/{name}/rank", {"text": text}).json()["results"][0]
+                wanted = recorded("POST", f"/v1/models/{name}/rank", {"text": text}).json["results"][0]
                 assert answer == {**wanted, **id_}
     body = {"features": [{"indices": [1], "values": [1], "id": "r1"}, {"indices": [2], "values": [1]}]}
-    first, second = recorded("POST", "/v1/models/matrix/rank", body).json()["results"]
+    first, second = recorded("POST", "/v1/models/matrix/rank", body).json["results"]
     assert (first["id"], "id" in second) == ("r1", False)
-    assert recorded("GET", "/v1/models/titled").json()["fields"] == ["title", "text"]
+    assert recorded("GET", "/v1/models/titled").json["fields"] == ["title", "text"]

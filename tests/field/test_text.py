@@ -13,8 +13,7 @@ import pytest
 from kit.errors import raises
 
 import sylvan
-from sylvan import Ensemble, LexicalMatcher, NeighborRanker, Reranker, TextModel, TfidfVectorizer
-from sylvan.cli import main
+from sylvan import Ensemble, LexicalMatcher, NeighborRanker, Reranker, TextModel, TfidfVectorizer, data
 from sylvan.errors import ParameterError
 
 # Of two subjects, words that are told apart by their marks, or stand in runs without spaces; and a pair of texts with
@@ -61,7 +60,7 @@ WORDS = [  # a text, and its words as they are counted
 
 
 @pytest.mark.parametrize("script", SUBJECTS)
-def test_every_script_is_told_apart(script: str, tmp_path: Path, capsys: Any) -> None:
+def test_every_script_is_told_apart(script: str, call: Any) -> None:
     """By Python and on the command line, where each text of the test has only some of the words."""
     texts = [text for text in SUBJECTS[script] for _ in range(8)]
     labels = [[name] for name in ("first", "second") for _ in range(8)]
@@ -69,12 +68,10 @@ def test_every_script_is_told_apart(script: str, tmp_path: Path, capsys: Any) ->
     right = [["first"] for _ in SUBJECTS[script][0].split()] + [["second"] for _ in SUBJECTS[script][1].split()]
     model = TextModel(TfidfVectorizer(n_jobs=1)).fit(texts, labels)
     assert model.rank([" ".join(words) for words in asked], k=1).names == right
-    for name, rows in (("train", zip(texts, labels, strict=True)), ("test", zip(map(" ".join, asked), right))):  # noqa: B905
-        (tmp_path / f"{name}.jsonl").write_text("\n".join(json.dumps({"text": t, "labels": y}) for t, y in rows))
-    folder, out = str(tmp_path / "m"), str(tmp_path / "out.json")
-    assert main(["train", "xr-linear", str(tmp_path / "train.jsonl"), "--model", folder, "-q"]) == 0
-    assert main(["evaluate", folder, str(tmp_path / "test.jsonl"), "-q", "-k", "1", "--json", out]) == 0
-    assert json.loads(Path(out).read_text())["measures"]["P"]["1"] == 1.0, capsys.readouterr().out
+    data.write_jsonl("train.jsonl", texts, labels)
+    data.write_jsonl("test.jsonl", [" ".join(words) for words in asked], right)
+    call("train xr-linear train.jsonl --model m -q")
+    assert call("evaluate m test.jsonl -q -k 1 --json -").json["measures"]["P"]["1"] == 1.0
 
 
 @pytest.mark.parametrize(("text", "words"), WORDS)
@@ -187,35 +184,21 @@ def test_models_of_earlier_releases_say_nothing_of_it(tmp_path: Path) -> None:
     assert TextModel.from_state(state).rank(["Πάντα"], k=1).names == [[]]
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    place = tmp_path_factory.mktemp("unknown")
-    TextModel().fit(TEXTS, LABELS).save(place / "m")
-    rows = [{"text": "baking bread", "labels": ["Baking"]}, *({"text": text, "labels": ["Baking"]} for text in UNKNOWN)]
-    (place / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    return place
-
-
-def test_the_command_line_counts_them(folder: Path, capsys: Any) -> None:
-    model, rows, out = str(folder / "m"), str(folder / "rows.jsonl"), str(folder / "out.jsonl")
-    assert main(["predict", model, rows, "-k", "1", "-o", out]) == 0
-    said = capsys.readouterr().err
-    assert f"The model knows no word of {len(UNKNOWN)} of {len(UNKNOWN) + 1} texts" in said and "unknown=prior" in said
-    labels = [json.loads(line)["labels"] for line in Path(out).read_text().splitlines()]
-    assert labels == [["Baking"], *([[]] * len(UNKNOWN))]
-    assert main(["predict", model, rows, "-k", "1", "-o", out, "--set", "unknown=prior"]) == 0
-    assert "no word" not in capsys.readouterr().err
-    assert all(json.loads(line)["labels"] == ["Baking"] for line in Path(out).read_text().splitlines())
-    assert main(["evaluate", model, rows, "-k", "1", "--json", out]) == 0
-    assert f"The model knows no word of {len(UNKNOWN)} texts" in capsys.readouterr().out
-    assert json.loads(Path(out).read_text())["texts_unknown"] == len(UNKNOWN)
-    assert main(["train", "xr-linear", rows, "--model", str(folder / "usual"), "-q", "--set", "unknown=prior"]) == 0
-    assert sylvan.load(folder / "usual").unknown == "prior"
-
-
-def test_a_wrong_setting_is_refused(folder: Path, capsys: Any) -> None:
-    assert main(["predict", str(folder / "m"), str(folder / "rows.jsonl"), "--set", "unknown=maybe"]) != 0
-    assert "must be" in capsys.readouterr().err
+def test_the_command_line_counts_them(call: Any, refused: Any) -> None:
+    TextModel().fit(TEXTS, LABELS).save("m")
+    n = len(UNKNOWN)
+    data.write_jsonl("rows.jsonl", ["baking bread", *UNKNOWN], [["Baking"]] * (n + 1))
+    outcome = call("predict m rows.jsonl -k 1")
+    assert f"The model knows no word of {n} of {n + 1} texts" in outcome.err and "unknown=prior" in outcome.err
+    assert outcome.labels == [["Baking"], *([[]] * n)]
+    usual = call("predict m rows.jsonl -k 1 --set unknown=prior")
+    assert "no word" not in usual.err and usual.labels == [["Baking"]] * (n + 1)
+    said = call("evaluate m rows.jsonl -k 1 --json out.json").out
+    assert f"The model knows no word of {n} texts" in said
+    assert json.loads(Path("out.json").read_text())["texts_unknown"] == n
+    call("train xr-linear rows.jsonl --model usual -q --set unknown=prior")
+    assert sylvan.load("usual").unknown == "prior"
+    refused("must be", "predict m rows.jsonl --set unknown=maybe")
 
 
 @pytest.mark.parametrize(

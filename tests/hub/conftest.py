@@ -16,6 +16,7 @@ import huggingface_hub.file_download
 import huggingface_hub.hf_api
 import huggingface_hub.utils._http
 from hub_server import LABELS, TEXTS, WRITER, Hub, hub_server
+from kit.commands import call, place, refused  # noqa: F401
 
 from sylvan import TextModel, TfidfVectorizer, XRLinear
 
@@ -63,8 +64,3 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = tmp_path_factory.mktemp("saved") / "books"
     TextModel(TfidfVectorizer(), XRLinear(branching=3, max_leaf=2)).fit(TEXTS, LABELS).save(folder)
     return str(folder)
-
-
-@pytest.fixture
-def no_token(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("HF_TOKEN", raising=False)

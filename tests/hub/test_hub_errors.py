@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hub_server import TEXTS, Hub
@@ -15,56 +16,42 @@ from sylvan.errors import HubError, ModelError, NotFittedError, ParameterError
 from sylvan.hub import pull, push
 
 NAME = "someone/books"
-# What a request is answered with, and a word of the sentence.
-PUSHING = {
-    "no token that may create": ("POST", "/api/repos/create", 403, "token"),
-    "a token that isn't one": ("POST", "/api/repos/create", 401, "HF_TOKEN"),
-    "creating fails": ("POST", "/api/repos/create", 500, "Hub"),
-    "a refused card": ("POST", "/api/validate-yaml", 400, "README.md"),
-    "the list of files fails": ("GET", "/tree/", 502, "Hub"),
-    "no right to write": ("POST", "/preupload/", 403, "token"),
-    "git-lfs refuses": ("POST", "/info/lfs/objects/batch", 403, "token"),
-    "the storage refuses": ("PUT", "/lfs/", 413, "Hub"),
-    "another commit in between": ("POST", "/commit/", 409, "changed"),
-    "another parent": ("POST", "/commit/", 412, "changed"),
-    "the commit fails": ("POST", "/commit/", 500, "Hub"),
-}
-PULLING = {
-    "a token that isn't one": ("GET", "/api/models/", 401, "HF_TOKEN"),
-    "forbidden": ("GET", "/api/models/", 403, "token"),
-    "the Hub fails": ("GET", "/api/models/", 503, "Hub"),
-    "an unknown status": ("GET", "/api/models/", 418, "Hub"),
-    "a file that is refused": ("HEAD", "/resolve/", 403, "token"),
+# What is done, a request that is answered with an error, its status, and a word of the sentence.
+FAILING = {
+    "no token that may create": (push, "POST", "/api/repos/create", 403, "token"),
+    "a token to push that isn't one": (push, "POST", "/api/repos/create", 401, "HF_TOKEN"),
+    "creating fails": (push, "POST", "/api/repos/create", 500, "Hub"),
+    "a refused card": (push, "POST", "/api/validate-yaml", 400, "README.md"),
+    "the list of files fails": (push, "GET", "/tree/", 502, "Hub"),
+    "no right to write": (push, "POST", "/preupload/", 403, "token"),
+    "git-lfs refuses": (push, "POST", "/info/lfs/objects/batch", 403, "token"),
+    "the storage refuses": (push, "PUT", "/lfs/", 413, "Hub"),
+    "another commit in between": (push, "POST", "/commit/", 409, "changed"),
+    "another parent": (push, "POST", "/commit/", 412, "changed"),
+    "the commit fails": (push, "POST", "/commit/", 500, "Hub"),
+    "a token to pull that isn't one": (pull, "GET", "/api/models/", 401, "HF_TOKEN"),
+    "forbidden": (pull, "GET", "/api/models/", 403, "token"),
+    "the Hub fails": (pull, "GET", "/api/models/", 503, "Hub"),
+    "an unknown status": (pull, "GET", "/api/models/", 418, "Hub"),
+    "a file that is refused": (pull, "HEAD", "/resolve/", 403, "token"),
 }
 
 
-def is_sentence(text: str) -> bool:
-    return text.endswith(".") and "\n" not in text and "Traceback" not in text
-
-
-@pytest.mark.parametrize("name", PUSHING)
-def test_pushes_that_fail(name: str, hub: Hub, saved: str) -> None:
-    method, pattern, status, word = PUSHING[name]
-    if "create" not in pattern:
-        hub.repo(NAME)
-    before = dict(hub.repos)
-    commits = {one: dict(repo.refs) for one, repo in hub.repos.items()}
-    hub.fail(method, pattern, status, message="Invalid credentials in Authorization header" if status == 401 else "no")
-    with raises(HubError, NAME, "pushed", word if status == 400 else (word, status)) as caught:
+@pytest.mark.parametrize("name", FAILING)
+def test_what_fails_is_a_sentence_and_changes_nothing(name: str, hub: Hub, saved: str, tmp_path: Path) -> None:
+    act, method, pattern, status, word = FAILING[name]
+    if act is pull:
         push(saved, NAME)
-    assert is_sentence(str(caught.value)), str(caught.value)
-    after = {one: repo.refs for one, repo in hub.repos.items() if one in before}
-    assert after == commits, "a push that failed has changed nothing"
-
-
-@pytest.mark.parametrize("name", PULLING)
-def test_pulls_that_fail(name: str, hub: Hub, saved: str, tmp_path: Path) -> None:
-    method, pattern, status, word = PULLING[name]
-    push(saved, NAME)
+    elif "create" not in pattern:
+        hub.repo(NAME)
+    before = {one: dict(repo.refs) for one, repo in hub.repos.items()}
     hub.fail(method, pattern, status, message="Invalid credentials in Authorization header" if status == 401 else "no")
-    with raises(HubError, NAME, "downloaded", status, word) as caught:
-        pull(NAME, tmp_path / "m")
-    assert is_sentence(str(caught.value)), str(caught.value)
+    done = "pushed" if act is push else "downloaded"
+    with raises(HubError, NAME, done, word if status == 400 else (word, status)) as caught:
+        act(*((saved, NAME) if act is push else (NAME, tmp_path / "m")))
+    said = str(caught.value)
+    assert said.endswith(".") and "\n" not in said and "Traceback" not in said
+    assert {one: repo.refs for one, repo in hub.repos.items() if one in before} == before
     assert not (tmp_path / "m").exists()
 
 
@@ -77,7 +64,8 @@ def test_what_signs_an_address_is_not_shown(hub: Hub, saved: str) -> None:
     assert "/lfs/" in str(caught.value) and "feedc0ffee" not in str(caught.value)
 
 
-def test_nobody_is_known_by_that_name(hub: Hub, no_token: None) -> None:
+def test_nobody_is_known_by_that_name(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HF_TOKEN", raising=False)
     with raises(HubError, "downloaded"):
         sylvan.from_pretrained("someone/none")
 
@@ -115,11 +103,13 @@ def test_no_room_on_the_disk(hub: Hub, saved: str, monkeypatch: pytest.MonkeyPat
     assert not hub.asked("GET .*npy")
 
 
-def test_without_the_extra(hub: Hub, saved: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_extra(hub: Hub, saved: str, refused: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
-    for call in (lambda: push(saved, NAME), lambda: pull(NAME), lambda: sylvan.from_pretrained(NAME)):
+    for act in (lambda: push(saved, NAME), lambda: pull(NAME), lambda: sylvan.from_pretrained(NAME)):
         with raises(ImportError, "huggingface_hub", "sylvan[hub]"):
-            call()
+            act()
+    for words in (("push", saved, NAME), ("pull", NAME)):
+        assert refused("sylvan[hub]", *words).endswith('Install it with: pip install "sylvan[hub]".\n')
     assert not hub.requests
 
 

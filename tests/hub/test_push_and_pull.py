@@ -6,9 +6,8 @@ import io
 import json
 import os
 import re
-import sys
-from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import huggingface_hub
 import numpy as np
@@ -20,7 +19,6 @@ from kit.errors import raises
 
 import sylvan
 from sylvan import TextModel, TfidfVectorizer, XRLinear, store
-from sylvan.cli import main
 from sylvan.errors import DataError, HubError, ModelError, ParameterError
 from sylvan.hub import Pushed, pull, push
 from sylvan.hub.push import license_of
@@ -104,13 +102,7 @@ def test_a_new_model_takes_the_place_of_the_old_one(hub: Hub, saved: str) -> Non
     same_bits(sylvan.from_pretrained(NAME), other)
     same_bits(sylvan.from_pretrained(NAME, revision=first), sylvan.load(saved))
     same_bits(sylvan.from_pretrained(f"hf://{NAME}@{second}"), other)
-    assert push_again(hub, other) == second, "the same model again is no commit"
-
-
-def push_again(hub: Hub, model: TextModel) -> str:
-    folder = pull(NAME)
-    assert push(folder, NAME).revision == hub.repos[NAME].refs["main"]
-    return hub.repos[NAME].refs["main"]
+    assert push(pull(NAME), NAME).revision == hub.repos[NAME].refs["main"] == second, "the same again is no commit"
 
 
 def test_branches_and_tags(hub: Hub, saved: str) -> None:
@@ -313,88 +305,58 @@ def test_json_of_a_pushed_commit(hub: Hub, saved: str) -> None:
     assert [line["key"] for line in lines].count("header") == 1, "one commit holds it all"
 
 
-Call = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def call(capsys: pytest.CaptureFixture[str]) -> Call:
-    def run(*words: str) -> tuple[int, str, str]:
-        capsys.readouterr()
-        code = main(list(words))
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return run
-
-
 class Terminal(io.StringIO):
     def isatty(self) -> bool:
         return True
 
 
-def test_push_and_pull(call: Call, hub: Hub, saved: str, tmp_path: Path) -> None:
-    code, out, err = call("push", saved, NAME, "--license", "mit", "--message", "The first")
+def test_push_and_pull(call: Any, hub: Hub, saved: str, tmp_path: Path) -> None:
+    _, out, err = call("push", saved, NAME, "--license", "mit", "--message", "The first")
     commit = hub.repos[NAME].refs["main"]
-    assert (code, out) == (0, f"{hub.url}/{NAME}/commit/{commit}\n")
+    assert out == f"{hub.url}/{NAME}/commit/{commit}\n"
     assert err == f"Pushed {saved} to someone/books, commit {commit}.\n"
     assert hub.repos[NAME].messages[-1] == "The first"
     folder = str(tmp_path / "m")
-    code, out, err = call("pull", NAME, folder)
-    assert (code, out) == (0, f"{folder}\n") and err.startswith(f"Pulled someone/books, commit {commit} (")
-    code, out, err = call("inspect", folder)
-    assert code == 0 and err == "" and f"From someone/books on the Hugging Face Hub, commit {commit}." in out
-    code, out, err = call("inspect", folder, "--card", "-q")
-    assert code == 0 and (tmp_path / "m" / "README.md").read_text().startswith("---\nlibrary_name: sylvan\n")
-    code, out, err = call("pull", f"{NAME}@{commit}", "-q")
-    assert code == 0 and err == "" and isinstance(sylvan.load(out.strip()), sylvan.TextModel)
+    _, out, err = call("pull", NAME, folder)
+    assert out == f"{folder}\n" and err.startswith(f"Pulled someone/books, commit {commit} (")
+    _, out, err = call("inspect", folder)
+    assert err == "" and f"From someone/books on the Hugging Face Hub, commit {commit}." in out
+    call("inspect", folder, "--card", "-q")
+    assert (tmp_path / "m" / "README.md").read_text().startswith("---\nlibrary_name: sylvan\n")
+    _, out, err = call("pull", f"{NAME}@{commit}", "-q")
+    assert err == "" and isinstance(sylvan.load(out.strip()), sylvan.TextModel)
 
 
-def test_the_license_is_asked_for(call: Call, hub: Hub, saved: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    code, _, err = call("push", saved, NAME)
-    assert code == 0 and err.startswith("The card names no license: give one with --license.\n")
-    monkeypatch.setattr(sys, "stdin", Terminal("apache-2.0\n"))
-    code, _, err = call("push", saved, NAME)
-    assert code == 0 and "License of the model" in err and b"license: apache-2.0\n" in hub.files(NAME)["README.md"]
-    monkeypatch.setattr(sys, "stdin", Terminal("\n"))
-    code, _, _ = call("push", saved, NAME)
-    assert code == 0 and b"license" not in hub.files(NAME)["README.md"].split(b"---")[1]
+def test_the_license_is_asked_for(call: Any, hub: Hub, saved: str) -> None:
+    assert call("push", saved, NAME).err.startswith("The card names no license: give one with --license.\n")
+    for answer, said in (("apache-2.0\n", b"license: apache-2.0\n"), ("\n", b"")):
+        assert "License of the model" in call("push", saved, NAME, stdin=Terminal(answer)).err
+        head = hub.files(NAME)["README.md"].split(b"---")[1]
+        assert said in head and (b"license" in head) == bool(said)
 
 
-def test_private_and_branches(call: Call, hub: Hub, saved: str) -> None:
-    assert call("push", saved, NAME, "--private", "--revision", "v2", "-q")[0] == 0
+def test_private_and_branches(call: Any, refused: Any, hub: Hub, saved: str) -> None:
+    call("push", saved, NAME, "--private", "--revision", "v2", "-q")
     assert hub.repos[NAME].private and set(hub.repos[NAME].refs) == {"main", "v2"}
-    assert call("pull", NAME, "--revision", "v2", "-q")[0] == 0
-    code, _, err = call("pull", NAME)
-    assert (code, err) == (2, "Error: someone/books holds no Sylvan model: it has no manifest.json.\n")
+    call("pull", NAME, "--revision", "v2", "-q")
+    said = "Error: someone/books holds no Sylvan model: it has no manifest.json.\n"
+    assert refused(said, "pull", NAME) == said
 
 
-def test_errors_are_sentences(call: Call, hub: Hub, saved: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("words", "code", "said"), [
+    ("push {saved} books", 2, "is called 'owner/name'"), ("pull someone/none", 1, "has no such model"),
+    ("push {tmp}/none someone/books", 2, "there is no such folder"), ("pull", 2, "Missing argument"),
+    ("pull someone/books {saved}/manifest.json", 2, "is a file, not a folder"),
+    ("pull someone/books@v7", 1, "has no revision 'v7'"), ("predict hf://books x -q", 2, "is called 'owner/name'"),
+])  # fmt: skip
+def test_errors_are_sentences(
+    words: str, code: int, said: str, refused: Any, hub: Hub, saved: str, tmp_path: Path
+) -> None:
     push(saved, NAME)
-    for words, code, sentence in (
-        (("push", saved, "books"), 2, "is called 'owner/name'"),
-        (("push", str(tmp_path / "none"), NAME), 2, "there is no such folder"),
-        (("pull", "someone/none"), 1, "has no such model"),
-        (("pull", NAME, saved + "/manifest.json"), 2, "is a file, not a folder"),
-        (("pull", f"{NAME}@v7"), 1, "has no revision 'v7'"),
-        (("pull",), 2, "Missing argument"),
-    ):
-        found, out, err = call(*words)
-        assert (found, out) == (code, "") and err.startswith("Error: ") and err.count("\n") == 1, (words, err)
-        assert sentence in err, (words, err)
+    assert refused(said, words.format(saved=saved, tmp=tmp_path), code=code).count("\n") == 1
 
 
-def test_without_the_extra(call: Call, hub: Hub, saved: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
-    for words in (("push", saved, NAME), ("pull", NAME)):
-        code, _, err = call(*words)
-        assert code == 2 and err.endswith('Install it with: pip install "sylvan[hub]".\n'), err
-
-
-def test_a_model_of_the_hub_answers(call: Call, hub: Hub, saved: str, tmp_path: Path) -> None:
+def test_a_model_of_the_hub_answers(call: Any, hub: Hub, saved: str) -> None:
     commit = push(saved, NAME).revision
-    (tmp_path / "texts.txt").write_text("whale hunting\n")
     for source in (f"hf://{NAME}", f"hf://{NAME}@{commit}"):
-        code, out, _ = call("predict", source, str(tmp_path / "texts.txt"), "-k", "1", "-q")
-        assert code == 0 and '"whaling"' in out
-    code, _, err = call("predict", "hf://books", str(tmp_path / "texts.txt"), "-q")
-    assert code == 2 and "is called 'owner/name'" in err
+        assert call("predict", source, "-", "-k", "1", "-q", stdin=b"whale hunting\n").labels == [["whaling"]]

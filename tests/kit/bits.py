@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+import sylvan
+
 
 def bits(thing: Any) -> Any:
     """``thing`` as nested tuples and dicts of its types, shapes and bytes, to be compared by ``==``.
@@ -54,3 +56,8 @@ def same_bits(first: Any, second: Any) -> None:
         differing = [name for name in one if one[name] != other[name]]
         assert not differing, f"these differ: {differing}"
     assert one == other
+
+
+def same_models(first: str | Path, second: str | Path) -> None:
+    """Fail unless two folders hold models of the same bits."""
+    same_bits(sylvan.load(first), sylvan.load(second))

@@ -7,40 +7,13 @@ import json
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
 
+from serve.servers import Answer
 from waiting import PATIENCE, until
 
 from sylvan.serve.application import App
-
-
-@dataclass
-class Answer:
-    """What came back."""
-
-    status: int
-    headers: dict[str, str]
-    body: bytes
-
-    @property
-    def type(self) -> str:
-        return self.headers["content-type"]
-
-    def json(self) -> Any:
-        return json.loads(self.body)
-
-    def lines(self) -> list[Any]:
-        return [json.loads(line) for line in self.body.splitlines()]
-
-    @property
-    def detail(self) -> str:
-        assert self.type == "application/problem+json", self
-        problem = self.json()
-        assert problem["status"] == self.status and problem["request_id"] == self.headers["x-request-id"]
-        assert set(problem) == {"type", "title", "status", "detail", "request_id"}
-        return str(problem["detail"])
 
 
 class Asking:

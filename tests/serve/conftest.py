@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from kit.books import load_sample
+from kit.commands import call, place, refused  # noqa: F401
 
 from sylvan import TextModel, XRLinear
 

@@ -11,7 +11,8 @@ import shutil
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,21 +38,34 @@ LISTENING = re.compile(r"^Listening at http://(\S+):(\d+) ", re.M)
 
 @dataclass(frozen=True)
 class Answer:
+    """What came back."""
+
     status: int
     headers: Mapping[str, str]  # names in lower case
     body: bytes
+
+    @property
+    def type(self) -> str:
+        return self.headers["content-type"]
 
     @property
     def json(self) -> Any:
         return json.loads(self.body)
 
     @property
+    def lines(self) -> list[Any]:
+        """Lines of JSON."""
+        return [json.loads(line) for line in self.body.splitlines()]
+
+    @property
     def detail(self) -> str:
         """The sentence of a problem, which must be one as RFC 9457 has it."""
-        assert self.headers["content-type"] == PROBLEM, (self.status, self.headers)
-        assert self.json["status"] == self.status and self.json["type"] == "about:blank" and self.json["title"]
-        assert self.json["request_id"] == self.headers["x-request-id"]
-        return str(self.json["detail"])
+        assert self.type == PROBLEM, self
+        problem = self.json
+        assert set(problem) == {"type", "title", "status", "detail", "request_id"}
+        assert problem["status"] == self.status and problem["type"] == "about:blank" and problem["title"]
+        assert problem["request_id"] == self.headers["x-request-id"]
+        return str(problem["detail"])
 
 
 class Connection:
@@ -270,6 +284,16 @@ def wait_ready(server: Server) -> None:
     until(is_ready, lambda: f"the server isn't ready: {server.errors}")
     n_models = len(server.ask("GET", "/health/ready").json["models"])
     until(all_ready, lambda: f"a worker isn't ready: {server.errors}")
+
+
+@contextmanager
+def meanwhile(*works: Callable[[], object]) -> Iterator[None]:
+    """Work that goes on in threads of its own beside the block, and has ended after it; its faults are raised then."""
+    with ThreadPoolExecutor(len(works)) as pool:
+        tasks = [pool.submit(work) for work in works]
+        yield
+    for task in tasks:
+        task.result()
 
 
 def read_all(sock: socket.socket) -> bytes:

@@ -37,13 +37,13 @@ def test_an_update_over_http(tmp_path: Path) -> None:
     admin = {"Authorization": f"Bearer {ADMIN}"}
     TextModel(model=XRLinear(keep_rows=True, n_jobs=1)).fit(*corpus(60, 0)).save(folder)
     with running(serve.app({"books": folder}, keys=KEYS)) as asking:
-        old = asking("GET", "/v1/models/books", headers=admin).json()
+        old = asking("GET", "/v1/models/books", headers=admin).json
         assert old["updates"] is True
         body = {"texts": ["quantum knitting of wool"] * 3, "labels": [["Quantum knitting"]] * 3}
         done = asking("POST", update, body, headers=admin)
         assert done.status == 200, done
-        assert "learned" in done.json()["message"] and done.json()["version"] != old["version"]
-        (result,) = asking("POST", RANK, {"text": "quantum knitting", "k": 1}, headers=admin).json()["results"]
+        assert "learned" in done.json["message"] and done.json["version"] != old["version"]
+        (result,) = asking("POST", RANK, {"text": "quantum knitting", "k": 1}, headers=admin).json["results"]
         assert result["labels"] == ["Quantum knitting"]
         for wrong, sentence in (
             ({}, "There is nothing to do"),
@@ -123,15 +123,15 @@ def test_a_vocabulary_gives_labels_their_names(tmp_path: Path) -> None:
     with running(
         serve.app([ServedFolder("m", str(tmp_path / "m"), vocabulary=str(tmp_path / "subjects.tsv"))])
     ) as asking:
-        (result,) = asking("POST", "/v1/models/m/rank", {"text": "whales", "k": 1}).json()["results"]
+        (result,) = asking("POST", "/v1/models/m/rank", {"text": "whales", "k": 1}).json["results"]
         assert (result["labels"], result["names"]) == (["http://x.org/1"], ["Whaling"])
-        (found,) = asking("GET", "/v1/models/m/labels?prefix=bak").json()["labels"]
+        (found,) = asking("GET", "/v1/models/m/labels?prefix=bak").json["labels"]
         assert (found["label"], found["name"]) == ("http://x.org/2", "Baking")
         body = {"text": "whales", "label": "http://x.org/1"}
-        why = asking("POST", "/v1/models/m/explain", body).json()["explanation"]
+        why = asking("POST", "/v1/models/m/explain", body).json["explanation"]
         assert why["name"] == "Whaling"
         assert why["trees"][0]["paths"][0]["steps"][-1]["title"] == "Whaling"
-        node = asking("GET", "/v1/models/m/tree?depth=4").json()["node"]
+        node = asking("GET", "/v1/models/m/tree?depth=4").json["node"]
         while node.get("children"):
             node = node["children"][0]
         assert node["label"].startswith("http://x.org/") and node["title"] in ("Whaling", "Baking")
@@ -143,7 +143,7 @@ def test_what_can_not_be_served_is_said_at_the_start(tmp_path: Path) -> None:
 
     async def message() -> str:
         app.service.start()
-        while not (said := (await ask(app, "GET", "/health/ready")).json()["models"]["v"]["message"]):
+        while not (said := (await ask(app, "GET", "/health/ready")).json["models"]["v"]["message"]):
             await asyncio.sleep(0.01)
         await app.service.stop()
         return str(said)
@@ -169,7 +169,7 @@ def test_an_update_is_a_command(body: dict[str, Any], tmp_path: Path, monkeypatc
     with running(serve.app({"books": str(tmp_path / "books")}, keys=KEYS)) as asking:
         headers = {"Authorization": f"Bearer {ADMIN}"}
         answer = asking("POST", "/v1/models/books/update", body, headers=headers)
-    assert answer.status == 200 and answer.json()["message"] == "It learned."
+    assert answer.status == 200 and answer.json["message"] == "It learned."
     assert ("--forget" in seen, "--merge=Seas,Ocean=Sea" in seen) == ("forget" in body, "merge" in body)
     assert any(word.endswith("rows.jsonl") for word in seen) == ("texts" in body)
     if "texts" in body:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pytest
-from servers import JSON, NDJSON, Server, pytestmark, read_all, request, serving, statuses, until  # noqa: F401
+from servers import JSON, NDJSON, Server, meanwhile, pytestmark, read_all, request, serving, statuses, until  # noqa: F401
 
 CONFIG = """
 [limits]
@@ -33,7 +33,6 @@ def server(first, numbers, tmp_path_factory) -> Iterator[Server]:
     ("body", "words"),
     [
         ({"text": "a", "k": 51}, ("'k'", "51", "[1, 50]")),
-        ({"text": "a", "k": 0}, ("'k'", "0", "[1, 50]")),
         ({"text": "a", "k": 10**30}, ("'k'",)),
         ({"texts": ["a"] * 6}, ("'texts'", "a list of at most 5 entries")),
         ({"texts": ["a"] * 3900}, ("'texts'", "5")),
@@ -77,7 +76,7 @@ def test_lines_have_limits_of_their_own(server):
     lines = [b'{"text": "whales"}', json.dumps({"text": "a" * 1001}).encode(), b'{"text": "whales"}',
              json.dumps({"text": "a " * 15_000}).encode(), b'{"text": "whales"}']  # fmt: skip
     answer = server.lines(b"\n".join(lines) + b"\n")
-    rows = [json.loads(row) for row in answer.body.splitlines()]
+    rows = answer.lines
     assert answer.status == 200 and [set(row) >= {"labels"} for row in rows] == [True, False, True, False, True]
     assert "1,000" in rows[1]["error"]
     assert rows[3]["error"] == "Line 4: A line of the body must have at most 20,000 bytes."
@@ -100,22 +99,16 @@ def test_a_body_that_is_too_long(server):
     assert server.ask("POST", RANK, exact + b" " * (20_001 - len(exact))).status == 413
 
 
-@pytest.mark.parametrize("kind", ["text/plain", "application/xml", "multipart/form-data", "",
-                                  "application/x-www-form-urlencoded",
-                                  "application/jsonx", "nonsense", "application/json, text/plain"])  # fmt: skip
-def test_415(server, kind):
-    answer = server.ask("POST", RANK, b'{"text": "a"}', {"Content-Type": kind})
-    assert answer.status == 415, answer
-    assert JSON in answer.detail
-
-
-def test_json_with_parameters_is_json(server):
-    for kind in ("application/json; charset=utf-8", "Application/JSON", "application/json;charset=UTF-8"):
-        assert server.ask("POST", RANK, b'{"text": "a"}', {"Content-Type": kind}).status == 200, kind
-    assert (
-        server.ask("POST", RANK, b'{"text": "a"}\n', {"Content-Type": "application/x-ndjson; charset=utf-8"}).status
-        == 200
-    )
+@pytest.mark.parametrize(("kind", "status"), [
+    *((kind, 415) for kind in ("text/plain", "application/xml", "multipart/form-data", "", "application/jsonx",
+                               "application/x-www-form-urlencoded", "nonsense", "application/json, text/plain")),
+    ("application/json; charset=utf-8", 200), ("Application/JSON", 200), ("application/json;charset=UTF-8", 200),
+    ("application/x-ndjson; charset=utf-8", 200),
+])  # fmt: skip
+def test_types_of_bodies(server, kind, status):
+    answer = server.ask("POST", RANK, b'{"text": "a"}\n', {"Content-Type": kind})
+    assert answer.status == status, answer
+    assert status == 200 or JSON in answer.detail
 
 
 def test_whoever_is_slow_but_not_too_slow_is_answered(server):
@@ -128,42 +121,21 @@ def test_whoever_is_slow_but_not_too_slow_is_answered(server):
         assert statuses(read_all(sock)) == [200]
 
 
-def test_without_an_admin_key_nobody_changes_models(server):
-    for path, body in (("reload", None), ("update", {"texts": ["a"], "labels": [["b"]]})):
-        assert server.ask("POST", f"/v1/models/first/{path}", body).status == 403
-
-
-def test_404_and_405(server):
-    for path in ("/nowhere", "/v1", "/v1/models/none", "/page/none.js"):
-        assert server.ask("GET", path).status == 404 and server.ask("GET", path).detail
-    for path in ("rank", "explain", "beam", "search", "update", "reload"):
-        answer = server.ask("POST", f"/v1/models/none/{path}", {"text": "a"})
-        assert answer.status in (403, 404), answer
-        if answer.status == 404:
-            assert "none" in answer.detail
-        method = server.ask("GET", f"/v1/models/first/{path}")
-        assert method.status == 405 and method.detail and method.headers["allow"] == "POST"
-
-
-def test_models_are_asked_what_they_take(server, numbers):
-    texts = server.rank("numbers", text="whales")
-    assert texts.status == 422 and "features" in texts.detail
-    features = server.rank("first", features=[{"indices": [0], "values": [1.0]}])
-    assert features.status == 422 and "text" in features.detail
-    for model in ("first", "numbers"):
-        search = server.ask("POST", f"/v1/models/{model}/search", {"vectors": [[1.0, 2.0]]})
-        assert search.status == 422 and search.detail
-    for path, body in (("beam", {"text": "a"}), ("explain", {"text": "a", "label": 0})):
-        answer = server.ask("POST", f"/v1/models/numbers/{path}", body)
-        assert answer.status == 422 and answer.detail, answer
+@pytest.mark.parametrize(("method", "path", "status"), [
+    *(("GET", path, 404) for path in ("/nowhere", "/v1", "/v1/models/none", "/page/none.js")),
+    *(("POST", f"/v1/models/none/{route}", 404) for route in ("rank", "explain", "beam", "search")),
+    *(("POST", f"/v1/models/first/{route}", 403) for route in ("update", "reload")),  # nobody has an admin's key
+])  # fmt: skip
+def test_what_is_not_there_or_not_allowed(server, method, path, status):
+    answer = server.ask(method, path, {"text": "a"} if method == "POST" else None)
+    assert answer.status == status and answer.detail, answer
+    assert status == 403 or method == "GET" or "none" in answer.detail
 
 
 def test_rows_of_features(server, numbers):
-    import numpy as np
-
     row = {"indices": [3, 0, 29], "values": [0.25, 0.5, 1.0]}
     dense = np.zeros((1, 30), np.float32)
-    dense[0, [3, 0, 29]] = [0.25, 0.5, 1.0]
+    dense[0, row["indices"]] = row["values"]
     top = numbers.model.rank(dense, k=5)
     result = server.rank("numbers", features=[row], k=5).json["results"][0]
     assert result["labels"] == top.labels[0].tolist() and result["scores"] == [float(score) for score in top.scores[0]]
@@ -178,10 +150,6 @@ def test_rows_of_features(server, numbers):
     for text in ("NaN", "Infinity", "-Infinity", "1e999", "-1e999"):
         body = f'{{"features": [{{"indices": [0], "values": [{text}]}}]}}'.encode()
         assert server.ask("POST", "/v1/models/numbers/rank", body).status in (400, 422), text
-    rows = [{"features": {"indices": [at], "values": [1]}} for at in (0, 99)]
-    lines = "".join(json.dumps(one) + "\n" for one in [*rows, {"text": "a"}]).encode()
-    answer = server.lines(lines, "numbers")
-    assert [next(iter(json.loads(one))) for one in answer.body.splitlines()] == ["labels", "error", "error"]
 
 
 def test_headers_of_every_answer(server):
@@ -214,6 +182,8 @@ def test_requests_have_ids_in_answers_and_log(server):
     assert line["version"] and line["milliseconds"] > 0
     wrong = server.rank(text="whales", k=0)
     assert server.logged(id=wrong.headers["x-request-id"])["status"] == 422
+    long = server.ask("GET", "/v1/models/" + "m" * 30_000)
+    assert len(str(server.logged(id=long.headers["x-request-id"]))) < 1000
 
 
 def test_no_text_of_users_is_in_the_log(server, first):
@@ -233,19 +203,12 @@ def test_no_text_of_users_is_in_the_log(server, first):
     server.ask("POST", "/v1/models/first/beam", {"text": secret})
     server.ask("GET", f"/v1/models/first/labels?prefix={secret}")
     server.ask("GET", f"/v1/models/first/tree?node={secret}")
+    server.ask("GET", f"/v1/models/{secret}")
     last = server.ask("GET", f"/{secret}?{secret}={secret}", None, {"User-Agent": secret, "Referer": secret})
     server.logged(id=last.headers["x-request-id"])
     assert secret not in json.dumps(server.log)
     assert secret not in server.errors
     assert secret not in server.ask("GET", "/metrics").body.decode()
-
-
-def test_names_that_clients_make_up_arent_in_the_log(server):
-    """Sixty thousand bytes a line would be."""
-    answer = server.ask("GET", "/v1/models/" + "m" * 30_000)
-    assert len(str(server.logged(id=answer.headers["x-request-id"]))) < 1000
-    answer = server.ask("GET", "/v1/models/xyzzyplugh")
-    assert "xyzzyplugh" not in str(server.logged(id=answer.headers["x-request-id"]))
 
 
 def test_metrics_dont_grow_with_what_clients_make_up(server):
@@ -274,15 +237,13 @@ def test_a_full_queue_is_said_with_the_time_to_come_again(first, tmp_path):
         held = server.raw()
         held.sendall(body)
         server.wait_for_arrival(1, 3000)
-        answers: Counter[int] = Counter()
-        lock = threading.Lock()
+        answers: list[int] = []
 
         def ask() -> None:
             with server.connect() as connection:
                 for _ in range(10):
                     answer = connection.ask("POST", RANK, {"text": "whales", "k": 3})
-                    with lock:
-                        answers[answer.status] += 1
+                    answers.append(answer.status)
                     if answer.status == 429:
                         assert 0 < int(answer.headers["retry-after"]) <= 60 and answer.detail
                     else:
@@ -290,20 +251,16 @@ def test_a_full_queue_is_said_with_the_time_to_come_again(first, tmp_path):
 
         more = server.raw()
         more.sendall(body)
-        threads = [threading.Thread(target=ask) for _ in range(8)]
-        for thread in threads:
-            thread.start()
-        assert server.ask("GET", "/health/live").status == 200
-        for thread in threads:
-            thread.join()
+        with meanwhile(*[ask] * 8):
+            assert server.ask("GET", "/health/live").status == 200
         assert statuses(read_all(held)) == [200]
         assert statuses(read_all(more)) in ([200], [429])
-        assert sum(answers.values()) == 80 and set(answers) == {200, 429}, answers
+        assert len(answers) == 80 and set(answers) == {200, 429}, Counter(answers)
         assert server.rank(text="whales").status == 200
         count = server.metric("sylvan_requests_total", status="429")
-        assert count >= answers[429]
+        assert count >= answers.count(429)
         bulk = server.lines(b'{"text": "whales"}\n' * 2000, k=3)  # which waits its turn, rather than being refused
-        assert [json.loads(row) for row in bulk.body.splitlines()] == expected * 2000
+        assert bulk.lines == expected * 2000
 
 
 def test_whoever_would_wait_too_long_is_told_so(first, tmp_path):
@@ -313,4 +270,4 @@ def test_whoever_would_wait_too_long_is_told_so(first, tmp_path):
         until(lambda: server.rank(text="whales").status == 200, "it doesn't recover")
         lines = b"".join(json.dumps({"text": text}).encode() + b"\n" for text in first.texts)
         bulk = server.lines(lines, k=5)  # longer than a request may take: lines have all the time that they need
-        assert [json.loads(row) for row in bulk.body.splitlines()] == first.expected(first.texts, 5)
+        assert bulk.lines == first.expected(first.texts, 5)

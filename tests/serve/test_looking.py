@@ -51,18 +51,18 @@ def model(folder: Path, asking: Asking) -> Any:
 def test_an_explanation_is_that_of_the_model(asking: Asking, model: Any) -> None:
     text = sample()[2][0]
     label = model.rank([text], 1).names[0][0]
-    answer = asking("POST", f"{BOOKS}/explain", {"text": text, "label": label, "features": 4}).json()
+    answer = asking("POST", f"{BOOKS}/explain", {"text": text, "label": label, "features": 4}).json
     expected = json.loads(json.dumps(model.explain(text, label, 4).to_dict()))
     got = dict(answer["explanation"])
     examples = got.pop("examples")
     expected.pop("examples")
     assert got == expected
     by_id = asking("POST", f"{BOOKS}/explain", {"text": text, "label": model.vocabulary_.id(label), "features": 4})
-    assert by_id.json() == answer
+    assert by_id.json == answer
     assert answer["tree_paths"][0] == [
         f"0/{step['layer']}.{step['node']}" for step in expected["trees"][0]["paths"][0]["steps"]
     ]
-    without = asking("POST", f"{BOOKS}/explain", {"text": text, "label": label, "features": 4, "examples": 0}).json()
+    without = asking("POST", f"{BOOKS}/explain", {"text": text, "label": label, "features": 4, "examples": 0}).json
     assert without["explanation"] == {**got, "examples": []}
     texts, labels, _ = sample()
     assert examples and all(label in labels[one["row"]] for one in examples)
@@ -72,7 +72,7 @@ def test_an_explanation_is_that_of_the_model(asking: Asking, model: Any) -> None
 def test_spans_are_where_the_words_stand(asking: Asking, model: Any) -> None:
     text = f"Grüße — {sample()[0][0].upper()}: ".replace(" ", "\n ") * 2
     label = model.rank([text], 1).names[0][0]
-    answer = asking("POST", f"{BOOKS}/explain", {"text": text, "label": label, "features": 1000}).json()
+    answer = asking("POST", f"{BOOKS}/explain", {"text": text, "label": label, "features": 1000}).json
     weights: dict[str, float] = {}
     for step in answer["explanation"]["trees"][0]["paths"][0]["steps"]:
         for feature in step["positive"] + step["negative"]:
@@ -150,7 +150,7 @@ def test_a_row_of_features_is_explained(asking: Asking, folder: Path) -> None:
     X = text_model().vectorizer.transform(sample()[2][:1])
     row = {"indices": X.indices.tolist(), "values": X.data.astype(float).tolist()}
     label = int(rows.rank(X, 1).labels[0, 0])
-    answer = asking("POST", "/v1/models/rows/explain", {"row": row, "label": label}).json()
+    answer = asking("POST", "/v1/models/rows/explain", {"row": row, "label": label}).json
     assert answer["explanation"]["place"] == 1 and answer["spans"] == []
     beyond = {"indices": [X.shape[1]], "values": [1.0]}
     refused = asking("POST", "/v1/models/rows/explain", {"row": beyond, "label": label})
@@ -159,7 +159,7 @@ def test_a_row_of_features_is_explained(asking: Asking, folder: Path) -> None:
 
 def test_rank_with_explanations(asking: Asking, model: Any) -> None:
     text = sample()[2][1]
-    (result,) = asking("POST", f"{BOOKS}/rank", {"text": text, "k": 2, "explain": True}).json()["results"]
+    (result,) = asking("POST", f"{BOOKS}/rank", {"text": text, "k": 2, "explain": True}).json["results"]
     assert [each["name"] for each in result["explanations"]] == result["labels"] == model.rank([text], 2).names[0]
 
 
@@ -168,7 +168,7 @@ def test_the_tree_is_the_models_tree(asking: Asking, model: Any) -> None:
     seen: set[str] = set()
 
     def look(key: str, layer: int, node: int) -> None:
-        part = asking("GET", f"{BOOKS}/tree?node={key}").json()
+        part = asking("GET", f"{BOOKS}/tree?node={key}").json
         assert part["depth"] == tree.depth and part["n_trees"] == 1
         found = part["node"]
         assert found["id"] == key and "more" not in found
@@ -191,7 +191,7 @@ def test_the_tree_is_the_models_tree(asking: Asking, model: Any) -> None:
 
     look("0/root", -1, 0)
     assert seen
-    deep = asking("GET", f"{BOOKS}/tree?depth=4").json()["node"]
+    deep = asking("GET", f"{BOOKS}/tree?depth=4").json["node"]
 
     def count(node: dict[str, Any]) -> int:
         return 1 + sum(count(child) for child in node.get("children", ()))
@@ -201,7 +201,7 @@ def test_the_tree_is_the_models_tree(asking: Asking, model: Any) -> None:
 
 def test_the_search_through_the_tree(asking: Asking, model: Any) -> None:
     text = sample()[2][0]
-    answer = asking("POST", f"{BOOKS}/beam", {"text": text, "beam": 3}).json()
+    answer = asking("POST", f"{BOOKS}/beam", {"text": text, "beam": 3}).json
     layers = model.searched(text, 0, 3)
     assert len(answer["layers"]) == model.model.tree_.depth
     for layer, (shown, (nodes, scores)) in enumerate(zip(answer["layers"], layers, strict=True)):
@@ -257,7 +257,7 @@ def test_labels_are_completed_as_by_looking_at_each(named: tuple[list[str], Vers
 
 def test_labels_by_their_beginning(asking: Asking, model: Any) -> None:
     names = list(model.vocabulary_)
-    answer = asking("GET", f"{BOOKS}/labels?prefix=whal&limit=5").json()["labels"]
+    answer = asking("GET", f"{BOOKS}/labels?prefix=whal&limit=5").json["labels"]
     assert [one["label"] for one in answer] == brute_force(names, "whal", 5)
     for one in answer:
         assert one["id"] == names.index(one["label"]) and one["rows"] == model.model.label_counts_[one["id"]]
@@ -290,7 +290,7 @@ def vocabulary(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asking]:
 
 def test_labels_are_found_by_synonyms_which_are_named(vocabulary: Asking) -> None:
     def found(prefix: str) -> list[tuple[str, str | None]]:
-        labels = vocabulary("GET", f"/v1/models/uris/labels?prefix={prefix}").json()["labels"]
+        labels = vocabulary("GET", f"/v1/models/uris/labels?prefix={prefix}").json["labels"]
         return [(label["label"], label.get("synonym")) for label in labels]
 
     assert found("climate%20change") == [("u:1", None)]
@@ -307,27 +307,27 @@ def test_a_label_is_taken_by_its_uri_or_its_name(vocabulary: Asking) -> None:
     def asked(route: str, **fields: Any) -> Any:
         return vocabulary("POST", f"/v1/models/uris/{route}", {"text": "a warm climate", **fields})
 
-    by_uri, by_name = (asked("explain", label=label).json() for label in ("u:3", "ice ages"))
+    by_uri, by_name = (asked("explain", label=label).json for label in ("u:3", "ice ages"))
     assert by_uri == by_name and by_name["explanation"]["code"] == "u:3"
-    (row,) = asked("rank", k=3, allowed=["ice ages", "u:4"]).json()["results"]
+    (row,) = asked("rank", k=3, allowed=["ice ages", "u:4"]).json["results"]
     assert sorted(row["labels"]) == ["u:3", "u:4"]
     for label in ("ilmastonmuutos", "ice times", "changes"):
         assert "none of the model's labels" in asked("explain", label=label).detail, label
 
 
 def test_broader_and_narrower_are_those_of_the_vocabulary(vocabulary: Asking) -> None:
-    card = vocabulary("GET", "/v1/models/uris").json()
+    card = vocabulary("GET", "/v1/models/uris").json
     assert card["relations"] is True and card["labels_field"] == "labels" and card["threshold"] is None
-    related = vocabulary("GET", "/v1/models/uris/relations?label=u:1").json()
+    related = vocabulary("GET", "/v1/models/uris/relations?label=u:1").json
     assert related == {
         "broader": [{"label": "u:2", "name": "changes", "known": False}],
         "narrower": [{"label": "u:3", "name": "ice ages", "known": True}], "more": 0,
     }  # fmt: skip
-    by_name = vocabulary("GET", "/v1/models/names/relations?label=climate%20changes").json()
+    by_name = vocabulary("GET", "/v1/models/names/relations?label=climate%20changes").json
     assert by_name["narrower"] == [{"label": "ice ages", "name": "ice ages", "known": True}]
     assert by_name["broader"] == related["broader"]
     none = {"broader": [], "narrower": [], "more": 0}
-    assert vocabulary("GET", "/v1/models/uris/relations?label=elsewhere").json() == none
+    assert vocabulary("GET", "/v1/models/uris/relations?label=elsewhere").json == none
     assert vocabulary("GET", "/v1/models/uris/relations").status == 422
 
 
@@ -343,35 +343,35 @@ def test_many_narrower_subjects_are_counted(tmp_path: Path) -> None:
 
 
 def test_labels_that_are_names_have_uris_beside_them(vocabulary: Asking, asking: Asking) -> None:
-    (by_name,) = vocabulary("POST", "/v1/models/names/rank", {"text": "a warm climate", "k": 3}).json()["results"]
+    (by_name,) = vocabulary("POST", "/v1/models/names/rank", {"text": "a warm climate", "k": 3}).json["results"]
     codes = {"climate changes": "u:1", "ice ages": "u:3", "weather": "u:4"}
     assert by_name["uris"] == [codes[label] for label in by_name["labels"]]
-    (by_uri,) = vocabulary("POST", "/v1/models/uris/rank", {"text": "a warm climate", "k": 3}).json()["results"]
+    (by_uri,) = vocabulary("POST", "/v1/models/uris/rank", {"text": "a warm climate", "k": 3}).json["results"]
     assert "uris" not in by_uri and by_uri["names"][0] in codes
-    (plain,) = asking("POST", f"{BOOKS}/rank", {"text": "a warm climate", "k": 3}).json()["results"]
+    (plain,) = asking("POST", f"{BOOKS}/rank", {"text": "a warm climate", "k": 3}).json["results"]
     assert "uris" not in plain and "names" not in plain
 
 
 def test_cards(asking: Asking, model: Any) -> None:
-    lines = asking("GET", "/v1/models").json()["models"]
+    lines = asking("GET", "/v1/models").json["models"]
     assert [(line["name"], line["takes"], line["ready"]) for line in lines] == [
         ("books", "texts", True), ("rows", "features", True), ("vectors", "vectors", True),
     ]  # fmt: skip
     answer = asking("GET", BOOKS)
-    card = answer.json()
+    card = answer.json
     assert card["labels"] == model.n_labels_ and card["class"] == "TextModel" and card["calibrated"] is True
     assert card["parameters"]["model"]["max_leaf"] == 20 and card["examples"] and card["n_trees"] == 1
     assert answer.headers["etag"] == f'"{card["version"]}"'
     again = asking("GET", BOOKS, headers={"If-None-Match": answer.headers["etag"]})
     assert (again.status, again.body) == (304, b"")
-    assert asking("GET", "/v1/models/vectors").json()["n_trees"] == 0
+    assert asking("GET", "/v1/models/vectors").json["n_trees"] == 0
 
 
 def test_health_and_metrics(asking: Asking) -> None:
     for path in ("/health/live", "/v2/health/live"):
-        assert asking("GET", path).json() == {"live": True}
+        assert asking("GET", path).json == {"live": True}
     for path in ("/health/ready", "/v2/health/ready"):
-        assert asking("GET", path).json()["ready"] is True
+        assert asking("GET", path).json["ready"] is True
     before = counted(asking)
     for _ in range(3):
         asking("POST", f"{BOOKS}/rank", {"text": "whales"})
@@ -380,7 +380,7 @@ def test_health_and_metrics(asking: Asking) -> None:
     key = 'sylvan_requests_total{model="books",route="POST /v1/models/{model}/rank",status="%s"}'
     assert after[key % 200] - before.get(key % 200, 0) == 3
     assert after[key % 422] - before.get(key % 422, 0) == 1
-    version = asking("GET", BOOKS).json()["version"]
+    version = asking("GET", BOOKS).json["version"]
     assert after[f'sylvan_model_info{{model="books",version="{version}"}}'] == 1
     assert after["sylvan_process_resident_memory_bytes"] > 1e6
     assert after['sylvan_batch_rows_count{model="books"}'] >= 3
@@ -401,7 +401,7 @@ def test_the_page_and_its_files(asking: Asking) -> None:
 
 
 def test_the_document_describes_every_route(asking: Asking) -> None:
-    document = asking("GET", "/openapi.json").json()
+    document = asking("GET", "/openapi.json").json
     assert document["openapi"] == "3.1.0"
     routes = {f"{one.method} {one.path}" for one in asking.app.operations}
     assert {f"{method.upper()} {path}" for path, methods in document["paths"].items() for method in methods} == routes

@@ -45,14 +45,14 @@ def test_one_text_and_several(asking: Asking, model: Any) -> None:
     one = asking("POST", RANK, {"text": texts[0]})
     assert one.status == 200
     top = model.rank(texts[:1])
-    (result,) = one.json()["results"]
+    (result,) = one.json["results"]
     same(result, top.names[0], top.scores[0])
     assert set(result) == {"labels", "scores"}
-    several = asking("POST", RANK, {"texts": texts, "k": 7}).json()["results"]
+    several = asking("POST", RANK, {"texts": texts, "k": 7}).json["results"]
     top = model.rank(texts, 7)
     for row, each in enumerate(several):
         same(each, top.names[row], top.scores[row])
-    assert asking("POST", RANK, {"texts": []}).json() == {"results": []}
+    assert asking("POST", RANK, {"texts": []}).json == {"results": []}
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_one_text_and_several(asking: Asking, model: Any) -> None:
 )
 def test_rules_are_those_of_choose(asking: Asking, model: Any, rule: dict[str, Any]) -> None:
     texts = sample()[2]
-    results = asking("POST", RANK, {"texts": texts, **rule}).json()["results"]
+    results = asking("POST", RANK, {"texts": texts, **rule}).json["results"]
     top = model.choose(texts, **rule)
     assert any(len(names) != 10 for names in top.names)
     for row, each in enumerate(results):
@@ -73,7 +73,7 @@ def test_rules_are_those_of_choose(asking: Asking, model: Any, rule: dict[str, A
 
 def test_probabilities_beside_scores(asking: Asking, model: Any) -> None:
     texts = sample()[2]
-    results = asking("POST", RANK, {"texts": texts, "probabilities": True}).json()["results"]
+    results = asking("POST", RANK, {"texts": texts, "probabilities": True}).json["results"]
     top = model.rank(texts)
     probabilities = model.probabilities(top).scores
     for row, each in enumerate(results):
@@ -92,38 +92,38 @@ def test_allowed_denied_beam_and_tail(asking: Asking, model: Any) -> None:
         ({"beam": 1}, {"beam": 1}),
         ({"tail": "psp"}, {"tail": "psp"}),
     ):
-        (result,) = asking("POST", RANK, {"text": text, "k": 4, **options}).json()["results"]
+        (result,) = asking("POST", RANK, {"text": text, "k": 4, **options}).json["results"]
         top = model.rank([text], 4, **asked)
         same(result, top.names[0], top.scores[0])
-    assert asking("POST", RANK, {"text": text, "allowed": []}).json()["results"][0]["labels"] == []
+    assert asking("POST", RANK, {"text": text, "allowed": []}).json["results"][0]["labels"] == []
 
 
 def test_a_branch_is_the_labels_below_a_node(asking: Asking, model: Any) -> None:
     text = sample()[2][0]
     tree = model.model.tree_
     for node in range(tree.layer_sizes[0]):
-        (result,) = asking("POST", RANK, {"text": text, "k": 5, "branch": f"0/0.{node}"}).json()["results"]
+        (result,) = asking("POST", RANK, {"text": text, "k": 5, "branch": f"0/0.{node}"}).json["results"]
         leaves = tree.leaves(0, node)
         below = [model.vocabulary_[int(label)] for label in tree.leaf_labels[leaves.start : leaves.stop]]
         top = model.rank([text], 5, allowed=below)
         same(result, top.names[0], top.scores[0])
-    whole = asking("POST", RANK, {"text": text, "branch": "0/root"}).json()
-    assert whole == asking("POST", RANK, {"text": text}).json()
+    whole = asking("POST", RANK, {"text": text, "branch": "0/root"}).json
+    assert whole == asking("POST", RANK, {"text": text}).json
     both = {"text": text, "branch": "0/0.0", "allowed": [below[0]]}  # a label of the last node, not of the first
-    assert asking("POST", RANK, both).json()["results"][0]["labels"] == []
+    assert asking("POST", RANK, both).json["results"][0]["labels"] == []
 
 
 def test_vectors_of_an_index(asking: Asking, folders: dict[str, str]) -> None:
     index = sylvan.load(folders["vectors"])
     queries = np.random.default_rng(1).normal(size=(4, 8)).astype(np.float32)
-    results = asking("POST", "/v1/models/vectors/search", {"vectors": queries.tolist(), "k": 6}).json()["results"]
+    results = asking("POST", "/v1/models/vectors/search", {"vectors": queries.tolist(), "k": 6}).json["results"]
     ids, distances = index.search(queries, 6)
     assert [each["ids"] for each in results] == ids.tolist()
     np.testing.assert_allclose([each["distances"] for each in results], distances, rtol=1e-6)
-    (ten,) = asking("POST", "/v1/models/vectors/search", {"vectors": queries[:1].tolist()}).json()["results"]
+    (ten,) = asking("POST", "/v1/models/vectors/search", {"vectors": queries[:1].tolist()}).json["results"]
     assert len(ten["ids"]) == 10
     wide = {"vectors": queries.tolist(), "k": 2, "probes": 8, "candidates": "all", "min_votes": 1, "order": "votes"}
-    found = asking("POST", "/v1/models/vectors/search", wide).json()["results"]
+    found = asking("POST", "/v1/models/vectors/search", wide).json["results"]
     ids, _ = index.search(queries, 2, probes=8, candidates="all", min_votes=1, order="votes")
     assert [each["ids"] for each in found] == ids.tolist()
 
@@ -167,6 +167,8 @@ def test_every_answer_names_its_version(asking: Asking, folders: dict[str, str])
         ("/v1/models/vectors/search", {"vectors": [[1, 2]]}, "must hold vectors of 8 numbers. Got 2 in vector 0."),
         ("/v1/models/vectors/search", {"vectors": [[1] * 8], "candidates": "many"}, "candidates"),
         ("/v1/models/books/search", {"vectors": [[1]]}, "only an index of vectors is searched"),
+        ("/v1/models/rows/search", {"vectors": [[1]]}, "only an index of vectors is searched"),
+        ("/v1/models/rows/explain", {"text": "a", "label": 0}, "takes features"),
         ("/v1/models/vectors/rank", {"text": "a"}, "The model takes vectors"),
         ("/v1/models/rows/beam", {"text": "a"}, "takes features, and this is for texts"),
     ],

@@ -10,7 +10,23 @@ import child_processes
 import pytest
 from servers import pytestmark, serving, until, wait_ready  # noqa: F401
 
-from sylvan.cli import main
+
+@pytest.fixture
+def faulty(refused, monkeypatch):
+    """Starts the command in this process, with faults that come before anything is served."""
+
+    def serves(*_, **__):
+        pytest.fail("it serves")
+
+    monkeypatch.setattr("uvicorn.Server.run", serves)
+    monkeypatch.setattr("uvicorn.supervisors.multiprocess.Multiprocess.run", serves)
+
+    def run(said, *words, port=True):
+        sentence = refused(said, "serve", *(["--port", "0"] if port else []), *words)
+        assert "Listening" not in sentence
+        return sentence
+
+    return run
 
 
 def run(*words: str | Path) -> tuple[int, str, str]:
@@ -19,68 +35,43 @@ def run(*words: str | Path) -> tuple[int, str, str]:
     return done.returncode, done.stdout, done.stderr
 
 
-def here(capsys: pytest.CaptureFixture[str], *words: str | Path, port: bool = True) -> tuple[int, str, str]:
-    """The command in this process, which is faster; for faults that come before anything is served."""
-
-    def serves(*_: object, **__: object) -> None:
-        pytest.fail("it serves")
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("uvicorn.Server.run", serves)
-        patch.setattr("uvicorn.supervisors.multiprocess.Multiprocess.run", serves)
-        try:
-            code = main(["serve", *(["--port", "0"] if port else []), *map(str, words)])
-        except SystemExit as error:
-            code = error.code
-    said = capsys.readouterr()
-    return int(code or 0), said.out, said.err
+def test_no_model(faulty):
+    faulty("no model")
 
 
-def one_sentence(result: tuple[int, str, str], *words: str) -> None:
-    code, out, err = result
-    assert code == 2, result
-    assert out == "" and "Traceback" not in err and "Listening" not in err
-    line = err.strip().splitlines()[-1]
-    assert line.startswith("Error: ") and line.endswith("."), err
-    for word in words:
-        assert word in line, err
-
-
-def test_no_model(capsys):
-    one_sentence(here(capsys), "no model")
-
-
-def test_a_folder_that_is_no_model(capsys, tmp_path, first):
-    empty, damaged = tmp_path / "empty", tmp_path / "damaged"
-    empty.mkdir()
-    shutil.copytree(first.folder, damaged)
-    (damaged / "manifest.json").write_text("{}")
+@pytest.mark.parametrize("name", ["empty", "damaged", "file", "none"])
+def test_a_folder_that_is_no_model(faulty, tmp_path, first, name):
+    (tmp_path / "empty").mkdir()
+    shutil.copytree(first.folder, tmp_path / "damaged")
+    (tmp_path / "damaged" / "manifest.json").write_text("{}")
     (tmp_path / "file").write_text("x")
-    for name in ("empty", "damaged", "file", "none"):
-        one_sentence(here(capsys, tmp_path / name), name)
-        one_sentence(here(capsys, tmp_path / name, f"m={tmp_path / 'none'}"), name)
+    faulty(name, tmp_path / name)
+    faulty(name, tmp_path / name, f"m={tmp_path / 'none'}")
 
 
-def test_two_models_of_one_name(capsys, tmp_path, first, second):
-    one_sentence(here(capsys, f"m={first.folder}", f"m={second.folder}"), "Two models are called 'm'")
-    one_sentence(here(capsys, first.folder, first.folder), "'first'")
+def test_two_models_of_one_name(faulty, tmp_path, first, second):
+    faulty("Two models are called 'm'", f"m={first.folder}", f"m={second.folder}")
+    faulty("'first'", first.folder, first.folder)
     config = tmp_path / "serve.toml"
     config.write_text(f"[models.m]\nfolder = '{first.folder}'")
-    one_sentence(here(capsys, "--config", config, f"m={second.folder}"), "'m'")
+    faulty("'m'", "--config", config, f"m={second.folder}")
 
 
 @pytest.mark.parametrize("name", ["a/b", "..", ".hidden", "a b", "ä", "m" * 65, "-m", "a\n", "%2e", "a?b"])
-def test_a_name_that_makes_no_address(capsys, tmp_path, first, name):
-    one_sentence(here(capsys, "--", f"{name}={first.folder}"), "name must be made of")
+def test_a_name_that_makes_no_address(faulty, first, name):
+    faulty("name must be made of", "--", f"{name}={first.folder}")
 
 
-def test_the_port_is_in_use(first, tmp_path):
+@pytest.mark.parametrize("workers", [1, 2])
+def test_the_port_is_in_use(first, workers):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        one_sentence(run(first.folder, "--port", str(port)), str(port), "in use")
-        one_sentence(run(first.folder, "--port", str(port), "--workers", "2"), str(port), "in use")
+        code, out, err = run(first.folder, "--port", str(port), "--workers", str(workers))
+    assert (code, out) == (2, "") and "Traceback" not in err and "Listening" not in err
+    line = err.strip().splitlines()[-1]
+    assert line.startswith("Error: ") and line.endswith(".") and str(port) in line and "in use" in line, err
 
 
 @pytest.mark.parametrize(
@@ -102,8 +93,8 @@ def test_the_port_is_in_use(first, tmp_path):
         (("--colour", "red"), "--colour"),
     ],
 )
-def test_options_out_of_range(capsys, first, words, said):
-    one_sentence(here(capsys, first.folder, *words), said)
+def test_options_out_of_range(faulty, first, words, said):
+    faulty(said, first.folder, *words)
 
 
 @pytest.mark.parametrize(
@@ -155,19 +146,12 @@ def test_options_out_of_range(capsys, first, words, said):
         ("[[keys]]\nname='a'\nkey='0123456789abcdef'\n[[keys]]\nname='b'\nkey='0123456789abcdef'", "key"),
     ],
 )
-def test_settings_in_a_file(capsys, first, tmp_path, config, said):
+def test_settings_in_a_file(faulty, first, tmp_path, config, said):
     path = tmp_path / "serve.toml"
     path.write_text(config.replace("{folder}", str(first.folder)))
     words = [] if "{folder}" in config or "/nowhere'" in config else [first.folder]
-    result = here(capsys, "--config", path, *words, port="port" not in config)
-    one_sentence(result, said)
-    assert "0123456789abcdef" not in result[2], "it shows a key"
-
-
-@pytest.mark.parametrize("name", ["SYLVAN_API_KEY", "SYLVAN_ADMIN_KEY"])
-def test_short_keys_of_the_environment(capsys, monkeypatch, first, name):
-    monkeypatch.setenv(name, "short")
-    one_sentence(here(capsys, first.folder), name, "16")
+    sentence = faulty(said, "--config", path, *words, port="port" not in config)
+    assert "0123456789abcdef" not in sentence, "it shows a key"
 
 
 def test_the_command_line_overrides_the_file_and_it_listens_once_it_says_so(first, second, tmp_path):

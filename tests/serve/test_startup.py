@@ -87,7 +87,7 @@ def test_who_waits_has_started_when_the_models_are_open(
         early = await ask(app, "POST", "/v1/models/books/rank", body)
         assert early.status == 503 and early.headers["retry-after"] == "1" and "'books'" in early.detail
         ready = await ask(app, "GET", "/health/ready")
-        assert ready.status == 503 and ready.json()["ready"] is False
+        assert ready.status == 503 and ready.json["ready"] is False
         go.set()
         assert (await start)["type"] == "lifespan.startup.complete"
         if wait:

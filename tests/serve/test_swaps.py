@@ -63,7 +63,7 @@ class Clients:
         places = [chosen.randrange(N_TEXTS) for _ in range(1300)]  # some blocks, so that swaps fall between them
         lines = b"".join(json.dumps({"text": self.texts[at]}).encode() + b"\n" for at in places)
         answer = connection.ask("POST", f"/v1/models/m/rank?k={K}", lines, {"Content-Type": NDJSON})
-        self._note(answer, places, [json.loads(line) for line in answer.body.splitlines()])
+        self._note(answer, places, answer.lines)
 
     def _note(self, answer: Answer, places: list[int], results: Any) -> None:
         if answer.status != 200:

@@ -11,46 +11,28 @@ import pytest
 pytest.importorskip("matplotlib")
 
 
-def test_png_and_svg(call: Any, files: Any, tmp_path: Path) -> None:
-    png, svg = tmp_path / "result.png", tmp_path / "result.svg"
-    words = ("evaluate", files.text_model, files("test.jsonl"), "-k", "1,2")
-    drawn = call(*words, "--figure", str(png), "--figure", str(svg))
-    assert drawn == call(*words), "a deeper ranking for the curves changes no figure"
-    assert png.read_bytes().startswith(b"\x89PNG") and png.stat().st_size > 10_000
-    content = svg.read_text("utf-8")
-    again = tmp_path / "again.svg"
-    call(*words, "--figure", str(png), "--figure", str(again), "-q")
-    assert again.read_text("utf-8") == content
+def test_png_and_svg(call: Any) -> None:
+    evaluate = "evaluate {text-model} {test.jsonl} -k 1,2"
+    drawn = call(f"{evaluate} --figure result.png --figure result.svg")
+    assert drawn == call(evaluate), "a deeper ranking for the curves changes no figure"
+    png, svg = Path("result.png").read_bytes(), Path("result.svg").read_text("utf-8")
+    assert png.startswith(b"\x89PNG") and len(png) > 10_000
+    call(f"{evaluate} --figure result.png --figure again.svg -q")
+    assert Path("again.svg").read_text("utf-8") == svg
     for words in ("Precision and recall", "recall", "Reliability", "Frequent and rare", "text-model on test.jsonl"):
-        assert words in content, words
+        assert words in svg, words
 
 
-def test_labels_that_the_model_does_not_know_are_drawn_as_missed(call: Any, files: Any, tmp_path: Path) -> None:
+def test_labels_that_the_model_does_not_know_are_drawn_as_missed(call: Any, files: Any) -> None:
     """Of a model over matrices, as a PDF."""
     first, row, *rows = Path(files("test.xmc")).read_text().splitlines()
     n, d, labels = first.split()
-    (tmp_path / "more.xmc").write_text("\n".join([f"{n} {d} {int(labels) + 1}", f"{labels},{row}", *rows]) + "\n")
-    path = tmp_path / "m.pdf"
-    outcome = call("evaluate", files.matrix_model, str(tmp_path / "more.xmc"), "-q", "--figure", str(path))
-    assert outcome.code == 0 and path.read_bytes().startswith(b"%PDF"), outcome
+    Path("more.xmc").write_text("\n".join([f"{n} {d} {int(labels) + 1}", f"{labels},{row}", *rows]) + "\n")
+    call("evaluate {matrix-model} more.xmc -q --figure m.pdf")
+    assert Path("m.pdf").read_bytes().startswith(b"%PDF")
 
 
-WRONG = {
-    "another format": ("{tmp}/result.bmp", "--figure takes a .png, .svg or .pdf file"),
-    "no format": ("{tmp}/result", "--figure takes"),
-    "no such folder": ("{tmp}/nowhere/result.png", "There is no folder"),
-}
-
-
-@pytest.mark.parametrize("case", WRONG)
-def test_wrong_figures(call: Any, files: Any, tmp_path: Path, case: str) -> None:
-    path, piece = WRONG[case]
-    outcome = call("evaluate", files.text_model, files("test.jsonl"), "--figure", path.format(tmp=tmp_path))
-    assert outcome.code == 2 and outcome.out == "" and piece in outcome.err, outcome
-
-
-def test_without_matplotlib(call: Any, files: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_matplotlib(refused: Any, in_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    outcome = call("evaluate", files.text_model, files("test.jsonl"), "--figure", str(tmp_path / "r.png"))
-    assert outcome.code == 2 and 'pip install "sylvan[plot]"' in outcome.err
-    assert list(tmp_path.iterdir()) == []
+    refused('pip install "sylvan[plot]"', "evaluate {text-model} {test.jsonl} --figure r.png")
+    assert list(in_folder.iterdir()) == []
