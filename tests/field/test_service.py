@@ -382,9 +382,12 @@ def test_lines_in_the_fields_of_training_and_their_ids(recorded: Asking) -> None
         body = b"".join(json.dumps(line).encode() + b"\n" for _, line, _, _ in rows)
         answers = recorded("POST", f"/v1/models/{name}/rank", body, type=NDJSON).lines
         assert len(answers) == len(rows)
-        for (_, line, id_, refused), answer in zip(rows, answers, strict=True):
+        for number, ((_, line, id_, refused), answer) in enumerate(zip(rows, answers, strict=True), 1):
             assert {key: value for key, value in answer.items() if key == "id"} == id_
-            assert refused in answer["error"] if refused else answer["labels"]
+            if refused:
+                assert answer["error"].startswith(f"Line {number}: ") and refused in answer["error"]
+            else:
+                assert answer["labels"]
             if name != "matrix" and refused is None:
                 text = " ".join(line[field] for field in (["title"] if name == "titled" else []) + ["text"])
                 wanted = recorded("POST", f"/v1/models/{name}/rank", {"text": text}).json["results"][0]
