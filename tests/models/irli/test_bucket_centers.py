@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from child_processes import python
 from kit.errors import raises
 
 import sylvan
@@ -128,12 +127,6 @@ def test_damaged_centres_are_refused() -> None:
             IRLIIndex.from_state(replace(state, meta={**state.meta, "spread": spread}))
     odd = IRLIIndex.from_state(replace(state, arrays={**state.arrays, "centers": np.full_like(centers, np.nan)}))
     assert odd.search(QUERIES, 3)[0].shape == (200, 3)
-
-
-def test_no_torch_is_needed() -> None:
-    done = python("-c", "import sys; sys.modules['torch'] = None; import numpy as np, sylvan; "
-                  "print(sylvan.IRLIIndex().fit(np.eye(12)).search(np.eye(12), 1)[0].ravel().tolist())")  # fmt: skip
-    assert done.stdout == f"{list(range(12))}\n", done.stderr
 
 
 @pytest.mark.filterwarnings("error")

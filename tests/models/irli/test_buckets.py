@@ -104,24 +104,6 @@ def test_repetitions_are_hashed_apart_and_again_alike() -> None:
     assert hash_partition(0, 4, 2).shape == (2, 0)
 
 
-def test_loads_even_out_with_more_choices_as_in_table_3() -> None:
-    """Labels like some buckets far more than others; the deviation rises at K = 1 and falls with K from there."""
-    random = np.random.default_rng(0)
-    n_labels, n_buckets = 20_000, 200
-    popularity = 0.8 * np.log(1 / np.arange(1, n_buckets + 1))
-    affinity = popularity + random.gumbel(size=(n_labels, n_buckets))
-    best = np.argsort(-affinity, axis=1)[:, :50].astype(np.int32)
-    hashed = Buckets.from_assignment(hash_partition(n_labels, n_buckets, 1), n_buckets)
-    deviation, most = {0: float(hashed.load_deviation()[0])}, {}
-    for k in (1, 5, 10, 25, 50):
-        buckets = Buckets.from_assignment(least_loaded(np.ascontiguousarray(best[:, :k]), n_buckets)[None], n_buckets)
-        deviation[k], most[k] = float(buckets.load_deviation()[0]), int(buckets.loads().max())
-    assert deviation[1] > deviation[5] > deviation[10] > deviation[25] >= deviation[50]
-    assert most[1] > most[5] > most[10] >= most[25]
-    assert deviation[25] < 0.01 * n_labels / n_buckets
-    assert deviation[1] > 3 * deviation[0]
-
-
 @settings(max_examples=40)
 @given(st.integers(0, 2**32), st.integers(0, 50), st.integers(1, 12), st.integers(1, 5))
 def test_lists_say_what_the_assignment_says(seed: int, n_labels: int, n_buckets: int, n_repetitions: int) -> None:

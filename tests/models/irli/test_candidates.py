@@ -95,20 +95,8 @@ def test_many_candidates_are_cut_where_they_should_be(n_buckets: int, order: str
     probabilities = np.exp(-random.random((n, n_repetitions, m)) * 12).astype(np.float32)
     found = find_candidates(buckets, chosen, probabilities, order=order, limit=limit)
     for query in range(n):
-        hits = np.zeros((n_repetitions, n_labels), np.float32)
-        votes = np.zeros(n_labels, int)
-        for r in range(n_repetitions):
-            for bucket, weight in zip(chosen[query, r], probabilities[query, r], strict=True):
-                hits[r, assignment[r] == bucket] = weight
-                votes += assignment[r] == bucket
-        sums = np.zeros(n_labels, np.float32)
-        for row in hits:
-            sums += row
-        keys = (np.arange(n_labels), -sums, -votes) if order == "votes" else (np.arange(n_labels), -sums)
-        expected = np.lexsort(keys)[: (votes > 0).sum()][:limit]
-        labels = found.labels[found.offsets[query] : found.offsets[query + 1]]
-        np.testing.assert_array_equal(labels, expected)
-        np.testing.assert_array_equal(found.scores[found.offsets[query] : found.offsets[query + 1]], sums[expected])
+        expected, _ = counted_slowly(assignment, chosen[query], probabilities[query], 1, order, limit)
+        assert listed(found, query) == expected
 
 
 def test_threads_change_no_bit_and_calls_leave_no_trace() -> None:

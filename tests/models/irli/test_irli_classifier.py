@@ -16,7 +16,7 @@ from word_topics import N_LABELS, SMALL, all_logits, topics
 pytest.importorskip("torch")
 
 import sylvan
-from sylvan import IRLIClassifier, metrics
+from sylvan import IRLIClassifier, IRLIIndex, metrics
 from sylvan.errors import DataError, ModelError, ParameterError
 from sylvan.models.irli.bucket_network import BucketNetwork
 from sylvan.models.irli.fitted import FLOOR
@@ -154,25 +154,30 @@ WITHOUT_TORCH = """
 import sys
 sys.modules["torch"] = None
 import numpy as np, sylvan
-model = sylvan.load(sys.argv[1])
-top = model.rank(np.load(sys.argv[2]), k=2)
-print(top.labels.tolist())
-try:
-    sylvan.IRLIClassifier().fit(np.eye(3), [0, 1, 2])
-except ImportError as error:
-    print(error)
+model, index = (sylvan.load(path) for path in sys.argv[1:3])
+X = np.load(sys.argv[3])
+print(model.rank(X, k=2).labels.tolist())
+index.tune(X); index.add(X); index.remove([1]); index.report().text()
+print(index.search(X, 2)[0].shape)
+print(sylvan.IRLIIndex().fit(np.eye(12)).search(np.eye(12), 1)[0].ravel().tolist())
+for learning, given in ((model, [[0, 1]] * len(X)), (index, None)):
+    try:
+        learning.fit(X, given)
+    except ImportError as error:
+        print(error)
 """
 
 
-def test_a_trained_model_needs_no_torch(model: IRLIClassifier, tmp_path: Path) -> None:
-    X = topics(3, seed=6)[0].toarray()
+def test_only_learning_needs_torch(model: IRLIClassifier, tmp_path: Path) -> None:
+    X = topics(20, seed=6)[0].toarray()
     model.save(tmp_path / "model")
+    IRLIIndex("learned", n_buckets=4, n_repetitions=2, hidden=8, rounds=0, n_jobs=1).fit(X).save(tmp_path / "index")
     np.save(tmp_path / "X.npy", X)
-    done = python("-c", WITHOUT_TORCH, tmp_path / "model", tmp_path / "X.npy")
-    labels, error = done.stdout.splitlines() or ("", done.stderr)
-    assert labels == str(model.rank(X, k=2).labels.tolist())
-    assert "needs PyTorch" in error
-    assert "sylvan[neural]" in error
+    done = python("-c", WITHOUT_TORCH, tmp_path / "model", tmp_path / "index", tmp_path / "X.npy")
+    labels, shape, centers, *errors = done.stdout.splitlines() or ("", "", done.stderr)
+    assert (labels, shape) == (str(model.rank(X, k=2).labels.tolist()), "(20, 2)")
+    assert centers == str(list(range(12))), "an index around centres learns nothing"
+    assert len(errors) == 2 and all("needs PyTorch" in error and "sylvan[neural]" in error for error in errors)
 
 
 def test_an_interrupted_training_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -186,21 +191,7 @@ def test_an_interrupted_training_goes_on(tmp_path: Path, monkeypatch: pytest.Mon
     assert folder.exists()
     with raises(ModelError, "hidden"):
         IRLIClassifier(**{**small, "hidden": 8}).fit(X, Y, checkpoint=folder)
-    assert bits(IRLIClassifier(**small, n_jobs=2).fit(X, Y, checkpoint=folder)) == once
-    assert not folder.exists()
-
-
-def test_a_damaged_checkpoint_is_learned_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    X, Y = topics(100)
-    small = {**CHOOSING, "rounds": 1, "epochs_per_round": 1, "final_epochs": 0}
-    monkeypatch.setattr(checkpointed, "SECONDS", 0.0)
-    checkpoint = Checkpoint(tmp_path / "work")
-    once = bits(IRLIClassifier(**small).fit(X, Y, checkpoint=checkpoint))
-    for which in (0, 1):
-        manifests = sorted((tmp_path / "work").glob("block*/manifest.json"))
-        assert len(manifests) == 2  # the networks of the last round, and how far the training has come
-        manifest = manifests[which]
-        manifest.write_text(manifest.read_text("utf-8").replace('"training-block"', '"training-brick"'), "utf-8")
-        assert bits(IRLIClassifier(**small).fit(X, Y, checkpoint=Checkpoint(tmp_path / "work"))) == once
     with raises(ParameterError, "path", 3):
         IRLIClassifier(**small).fit(X, Y, checkpoint=3)
+    assert bits(IRLIClassifier(**small, n_jobs=2).fit(X, Y, checkpoint=folder)) == once
+    assert not folder.exists()

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from child_processes import python
 from kit.bits import bits
 from kit.errors import raises
 from kit.watching import stopped
@@ -158,25 +157,6 @@ def test_added_vectors_are_found_and_balanced(index: IRLIIndex) -> None:
     assert recall(grown.search(QUERIES, 10, candidates=150)[0], base=np.concatenate([BASE, new])) > 0.8
     assert index.n_vectors_ == 800, "the other one is as it was"
     assert len(grown.add(np.empty((0, 6)))) == 0
-
-
-def test_sorted_additions_are_found_as_well_as_shuffled_ones() -> None:
-    """Placed in the order given, vectors that are alike would be dealt out alike in every repetition."""
-    random = np.random.default_rng(3)
-    base = random.normal(size=(50, 16))[np.sort(random.integers(50, size=2000))]
-    base = (base + 0.5 * random.normal(size=base.shape)).astype(np.float32)
-    first = random.permutation(2000)[:500]
-    index = IRLIIndex(**{**SMALL, "choices": 10, "probes": 5, "rounds": 2}).fit(base[first])
-    queries = base[::20]
-    true = [set(row) for row in exact_neighbors(queries, base, 10, "euclidean")[0].tolist()]
-    found = {}
-    for name, order in (("sorted", np.arange(2000)), ("shuffled", random.permutation(2000))):
-        grown = copy.deepcopy(index)
-        grown.add(base[order])
-        ids = grown.search(queries, 20, candidates=150)[0] - 500  # those of fit are found too, but don't count
-        hits = [len(right & set(order[row[row >= 0]].tolist())) for right, row in zip(true, ids, strict=True)]
-        found[name] = np.mean(hits)
-    assert found["sorted"] > 0.9 * found["shuffled"] > 3
 
 
 def test_additions_are_placed_in_the_same_random_order_every_time(index: IRLIIndex) -> None:
@@ -477,26 +457,6 @@ def test_save_and_load(index: IRLIIndex, tmp_path: Path, mmap: bool) -> None:
     for a, b in zip(sylvan.load(tmp_path / "index").search(QUERIES), again.search(QUERIES), strict=True):
         np.testing.assert_array_equal(a, b)
     same(index, pickle.loads(pickle.dumps(index)))
-
-
-def test_searching_needs_no_torch(index: IRLIIndex, tmp_path: Path) -> None:
-    index.save(tmp_path / "index")
-    np.save(tmp_path / "queries.npy", QUERIES)
-    code = """
-import sys
-sys.modules["torch"] = None
-import numpy as np, sylvan
-index = sylvan.load(sys.argv[1] + "/index")
-queries = np.load(sys.argv[1] + "/queries.npy")
-index.tune(queries); index.add(queries); index.remove([1]); index.report().text()
-print(index.search(queries, 2)[0].shape)
-try:
-    index.fit(queries)
-except ImportError as error:
-    print(error)
-"""
-    done = python("-c", code, tmp_path)
-    assert done.stdout.startswith("(60, 2)\n") and "PyTorch" in done.stdout, done.stderr
 
 
 def test_an_interrupted_fit_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -202,18 +202,6 @@ def test_sorted_labels_are_found_as_well_as_shuffled_ones() -> None:
     assert scores[0] > 0.9 * scores[1] > 0.4, scores
 
 
-def test_candidates_in_four_repetitions_grow_with_epochs() -> None:
-    """Table 4: more candidates stand in at least 4 repetitions, as similar labels come together."""
-    X, truths, base = neighbours()
-    counts = []
-    for rounds in (0, 1, 3):
-        learned = learn(X, truths, label_vectors=base, n_buckets=40, n_repetitions=8, rounds=rounds, epochs_per_round=2)
-        chosen, probabilities = learned.network.top(X, 3)
-        counts.append(len(find_candidates(learned.buckets, chosen, probabilities, min_votes=4).labels))
-    assert counts == sorted(counts)
-    assert counts[-1] > 2 * counts[0]
-
-
 @pytest.mark.parametrize("sparse", [False, True])
 def test_labels_of_one_cluster_come_together(sparse: bool) -> None:
     """Without label vectors: what has the same inputs has the same buckets of most affinity."""

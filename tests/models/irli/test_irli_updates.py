@@ -283,16 +283,6 @@ def test_new_features(dense: bool, tmp_path: Path) -> None:
     assert known.shape == (50, 5)
 
 
-def test_texts_with_new_words(tmp_path: Path) -> None:
-    texts, labels = ["a whale at sea", "bread and cakes"] * 12, [["Whaling"], ["Baking"]] * 12
-    small = IRLIClassifier(**{**PLACING, "n_buckets": 4, "rounds": 0, "batch_size": 4, "n_jobs": 1})
-    tagger = TextModel(model=small).fit(texts, labels)
-    tagger.update(["engines of steam"] * 6, [["Railways"]] * 6, rows=(texts, labels))
-    tagger.save(tmp_path / "m")
-    for each in (tagger, sylvan.load(tmp_path / "m")):
-        assert each.rank(["steam engines", "bread", "sea"], k=1).names == [["Railways"], ["Baking"], ["Whaling"]]
-
-
 # ---------------------------------------- plans
 
 

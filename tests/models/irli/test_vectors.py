@@ -120,19 +120,6 @@ def test_nothing_to_search_is_an_answer() -> None:
     assert ids.tolist() == [[-1, -1]] and np.isneginf(distances).all()
 
 
-def test_what_cannot_be_is_refused() -> None:
-    queries, base = np.zeros((2, 3), np.float32), np.zeros((4, 3), np.float32)
-    good = candidates_of([[0], [3]])
-    for few, of in ((queries[:, :2], good), (queries, candidates_of([[0]]))):
-        with raises(ValueError, "disagree"):
-            nearest_candidates(few, base, of, 1, "angular")
-    for label in (4, -1):
-        with raises(ValueError, "candidate"):
-            nearest_candidates(queries, base, candidates_of([[0], [label]]), 1, "angular")
-    with raises(ValueError, "disagree"):
-        exact_neighbors(queries, base, 0, "angular")
-
-
 def test_the_door_holds_the_sizes() -> None:
     queries, base = np.zeros((2, 3), np.float32), np.zeros((4, 3), np.float32)
     out = np.zeros((2, 1), np.int32), np.zeros((2, 1), np.float32)
