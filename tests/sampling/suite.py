@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import inspect
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,8 +12,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from sylvan import sampling
-from sylvan.sampling import ClassLoss, Draw, Sampler, Unigram, by_name
+from sylvan.sampling import MIDX, ClassLoss, Draw, Sampler, Unigram, by_name
 
 
 def normal(*shape: int, seed: int = 0, scale: float = 1.0) -> Tensor:
@@ -37,14 +35,6 @@ class Case:
         """What pytest calls it."""
         words = [self.name, *(f"{key}={value}" for key, value in self.parameters.items())]
         return " ".join(words if self.weighted else [*words, "without counts"])
-
-    @property
-    def there(self) -> bool:
-        """Whether the class that it names exists and takes what the name fixes."""
-        known = by_name._SAMPLERS[self.name]
-        if not hasattr(sampling, known.kind):
-            return False
-        return set(known.fixed) <= set(inspect.signature(getattr(sampling, known.kind)).parameters)
 
     def counts(self) -> Tensor:
         """Zipf's law with a class that never occurs (but where there is no other)."""
@@ -230,7 +220,7 @@ class Given(Sampler):
 
 
 class Scripted(Given):
-    """Returns the same draws every time."""
+    """Returns the same draws every time, again from the first where more are asked for."""
 
     def __init__(self, probabilities: Tensor, ids: Tensor) -> None:
         super().__init__(probabilities)
@@ -238,4 +228,20 @@ class Scripted(Given):
 
     def _draw(self, queries: Tensor, n: int, generator: torch.Generator | None) -> Draw:
         ids = self.ids if self.ids.dim() == 2 else self.ids.expand(len(queries), -1)
+        ids = ids.repeat(1, -(-n // ids.shape[1]))[:, :n]
         return Draw(ids, self.probabilities.log()[ids])
+
+
+def flattened(spread: float = 40.0, **parameters: Any) -> tuple[MIDX, Tensor, Tensor]:
+    """A query-aware index of scores that differ by about ``spread`` from class to class, with its queries and table.
+
+    Of large ones it is sure of the wrong classes, and its scores are made flatter.
+    """
+    table, queries = normal(400, 8, scale=8**-0.5), normal(200, 8, seed=1, scale=spread)
+    torch.manual_seed(1)
+    sampler = MIDX(400, 8, **{"n_codewords": 4, "query_aware": True, **parameters})
+    for _ in range(2):
+        sampler.refresh(table)
+        sampler.sample(queries, 1)
+    sampler.refresh(table)
+    return sampler, queries, table

@@ -65,13 +65,6 @@ def test_elementwise_is_the_adagrad_of_pytorch(dense: bool) -> None:
     torch.testing.assert_close(found, trained(theirs, torch.optim.Adagrad([theirs], lr=0.3), given))
 
 
-def test_of_one_column_row_and_element_are_the_same() -> None:
-    given = gradients((6, 1), 5)
-    rows, elements = (nn.Parameter(torch.ones(6, 1, dtype=torch.float64)) for _ in range(2))
-    found = trained(rows, RowwiseAdagrad([rows]), given)
-    torch.testing.assert_close(found, trained(elements, RowwiseAdagrad([elements], elementwise=True), given))
-
-
 def test_state_dict_goes_on_where_it_stopped() -> None:
     given = gradients((6, 4), 6)
     parameter = nn.Parameter(torch.ones(6, 4, dtype=torch.float64))

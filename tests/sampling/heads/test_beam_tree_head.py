@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import io
-import itertools
 import logging
 import math
 import pickle
@@ -23,7 +22,7 @@ from tree_reference import BATCH, DIM, batch, edge_scores, made, path, searched,
 
 from sylvan import LabelTree
 from sylvan.errors import DataError, ParameterError
-from sylvan.indexing import balanced_tree, class_centers, class_tree
+from sylvan.indexing import balanced_tree
 from sylvan.matching.class_beam import ClassWeights, rank_classes
 from sylvan.sampling import BeamTreeHead, FullSoftmaxLoss, RowwiseAdagrad, Softmax, Uniform, Unigram
 
@@ -173,64 +172,6 @@ def test_noises_together_stand_in_one_sum() -> None:
     one.noise = Unigram(6, counts)
     many.load_state_dict(one.state_dict(), strict=False)
     assert many(features, targets).item() == pytest.approx(one(features, targets).item(), rel=1e-6)
-
-
-def test_coverage_rises_with_candidates() -> None:
-    """Table 3."""
-    torch.manual_seed(0)
-    centres = torch.randn(200, DIM)
-    targets = torch.arange(200).repeat(5)
-    features = centres[targets] + 0.2 * torch.randn(1000, DIM)
-    shares = []
-    for n_candidates in (1, 3, 9, 30):
-        head = BeamTreeHead(DIM, class_tree(centres.numpy(), branching=5), n_candidates)
-        with torch.no_grad():
-            embeddings = class_centers_of_edges(head, centres)
-            head.edge_weights.copy_(embeddings[0])
-            head.edge_biases.copy_(embeddings[1])
-        head(features, targets)
-        shares.append(head.coverage.item())
-    assert shares == sorted(shares) and shares[0] < 0.8 and shares[-1] > 0.95, shares
-
-
-def class_centers_of_edges(head: BeamTreeHead, centres: Tensor) -> tuple[Tensor, Tensor]:
-    """Weights with which classes score as by their distance: each node as its mean class, less its parent."""
-    means = torch.zeros(head.edge_weights.shape)
-    counts = torch.zeros(len(means))
-    for c in range(len(centres)):
-        for e in path(head.tree, c):
-            means[e] += centres[c]
-            counts[e] += 1
-    means /= counts[:, None]
-    halves = -means.square().sum(dim=1) / 2
-    weights, biases = means.clone(), halves.clone()
-    for c in range(len(centres)):
-        edges = path(head.tree, c)
-        for above, e in itertools.pairwise(edges):
-            weights[e], biases[e] = means[e] - means[above], halves[e] - halves[above]
-    return 10 * weights, 10 * biases
-
-
-def test_a_small_deep_model_learns_with_it() -> None:
-    torch.manual_seed(0)
-    n_classes, n, n_trained = 100, 2000, 1800
-    inputs = torch.randn(n_classes, 20)[torch.arange(n) % n_classes] + 0.3 * torch.randn(n, 20)
-    targets = torch.arange(n) % n_classes
-    tree = class_tree(class_centers(inputs[:n_trained].numpy(), targets[:n_trained].numpy(), n_classes))
-    network, head = torch.nn.Sequential(torch.nn.Linear(20, 64), torch.nn.Tanh()), BeamTreeHead(64, tree)
-    mine, theirs = RowwiseAdagrad(head.parameters(), lr=0.2), torch.optim.Adam(network.parameters(), lr=0.003)
-    for _ in range(6):
-        for rows in torch.randperm(n_trained).split(60):
-            mine.zero_grad()
-            theirs.zero_grad()
-            head(network(inputs[rows]), targets[rows]).backward()
-            mine.step()
-            theirs.step()
-    with torch.no_grad():
-        hidden = network(inputs[n_trained:])
-    found, exact = head.topk(hidden, 1, beam=9).classes[:, 0], head.log_prob(hidden).argmax(dim=1)
-    assert (exact == targets[n_trained:]).float().mean() > 0.95
-    assert (found == targets[n_trained:]).float().mean() > 0.9
 
 
 def test_the_same_bits_for_any_number_of_threads() -> None:

@@ -19,49 +19,24 @@ import pytest
 import sampling.theory_reference as theory
 import torch
 from sampling.suite import Scripted
-from sampling.theory_samplers import distribution, index_of, refreshed, tensor
+from sampling.theory_samplers import distribution, index_of, refreshed
 from torch import Tensor
 
-from sylvan.sampling import MIDX, Draw, HeadAndTailLoss, SampledSoftmaxLoss, Sampler, Subset, Uniform, Unigram
+from sylvan.sampling import MIDX, HeadAndTailLoss, SampledSoftmaxLoss, Subset, Uniform, Unigram
 from sylvan.sampling.losses.loss import ClassLoss
 
 
-class Every(Sampler):
-    """Draws what it is told to, with another sampler's own account of their probabilities."""
-
-    def __init__(self, inner: Sampler, ids: torch.Tensor) -> None:
-        super().__init__(inner.n_classes)
-        self.inner, self.ids = inner, ids
-
-    def _draw(self, queries: torch.Tensor, n: int, generator: torch.Generator | None) -> Draw:
-        return Draw(self.ids, self._log_prob(queries, self.ids))
-
-    def _log_prob(self, queries: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
-        return self.inner.log_prob(queries, ids)
-
-
-class Tilted(Sampler):
-    """A distribution of its own for any query."""
-
-    def __init__(self, q: theory.Array) -> None:
-        super().__init__(len(q))
-        self.q = tensor(q)
-
-    def _log_prob(self, queries: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
-        return self.q[ids].log().expand(len(queries), -1) if ids.dim() == 1 else self.q[ids].log()
-
-
 def bias(
-    sampler: Sampler, query: theory.Array, classes: theory.Array, n_draws: int, told: Sampler | None = None,
+    q: theory.Array, query: theory.Array, classes: theory.Array, n_draws: int, told: theory.Array | None = None,
     **options: str,
 ) -> theory.Array:  # fmt: skip
-    """E[Σ p'∇o] − Σ p∇o over all labels and draws from the sampler: (dim,); the loss may be told of another one."""
-    n, q = len(classes), distribution(sampler, query[None])[0]
-    drawn = np.array(list(itertools.product(range(n), repeat=n_draws + 1)))
+    """E[Σ p'∇o] − Σ p∇o over all labels and draws by probabilities: (dim,); the loss may be told of others."""
+    drawn = np.array(list(itertools.product(range(len(classes)), repeat=n_draws + 1)))
     chances = q[drawn].prod(axis=1)
     labels, ids = torch.from_numpy(drawn[:, 0]), torch.from_numpy(drawn[:, 1:])
     queries = torch.from_numpy(query).expand(len(drawn), -1).clone().requires_grad_()
-    loss = SampledSoftmaxLoss(Every(told or sampler, ids), n_draws, reduction="none", **options)
+    sampler = Scripted(torch.from_numpy(q if told is None else told), ids)
+    loss = SampledSoftmaxLoss(sampler, n_draws, reduction="none", **options)
     loss(queries, torch.from_numpy(classes), labels).sum().backward()
     assert queries.grad is not None
     estimates = queries.grad.numpy() + classes[drawn[:, 0]]
@@ -92,10 +67,10 @@ def test_theorem_6(off: float, n_draws: int, seed: int) -> None:
     p = theory.softmax(classes @ query)
     q = theory.softmax(classes @ query + off * np.random.default_rng(seed + 100).normal(size=len(p)))
     bound = root(float(theory.d2(p, q)), n_draws) * steepest(classes)
-    assert (np.abs(bias(Tilted(q), query, classes, n_draws)) <= bound + 1e-6).all()
+    assert (np.abs(bias(q, query, classes, n_draws)) <= bound + 1e-6).all()
     if off <= 0.03:
-        not_corrected = bias(Tilted(q), query, classes, n_draws, told=Uniform(len(p)))
-        eq_1 = bias(Tilted(q), query, classes, n_draws, correction="drawn", accidental="paper")
+        not_corrected = bias(q, query, classes, n_draws, told=np.full(len(p), 1 / len(p)))
+        eq_1 = bias(q, query, classes, n_draws, correction="drawn", accidental="paper")
         for wrong in (not_corrected, eq_1):
             assert (np.abs(wrong) > bound + 1e-3).any(), "this test couldn't tell a wrong correction"
 
@@ -107,7 +82,7 @@ def test_the_bias_falls_as_one_over_the_number_of_draws(seed: int) -> None:
     p = theory.softmax(classes @ query)
     q = theory.softmax(classes @ query + 0.3 * np.random.default_rng(seed + 100).normal(size=6))
     limit = -(p * p / q) @ (classes - p @ classes)
-    few, many = (n_terms * bias(Tilted(q), query, classes, n_terms - 1) for n_terms in (3, 6))
+    few, many = (n_terms * bias(q, query, classes, n_terms - 1) for n_terms in (3, 6))
     assert np.linalg.norm(many - limit) < 0.75 * np.linalg.norm(few - limit)
     extrapolated = 2 * many - few  # what is left falls as one over the number of terms, too
     assert np.linalg.norm(extrapolated - limit) < 0.03 * np.linalg.norm(limit)
@@ -128,10 +103,11 @@ def test_theorems_7_and_8(scale: float, seed: int) -> None:
         assert 1 - 1e-6 <= float(theory.d2(p, q)) <= math.exp(exponent) + 1e-6
         for n_draws in (1, 3):
             bound = root(math.exp(exponent), n_draws) * steepest(classes)
-            assert (np.abs(bias(sampler, query, classes, n_draws)) <= bound).all()
+            assert (np.abs(bias(q, query, classes, n_draws)) <= bound).all()
     if scale == 0.01:  # scores hardly differ: the uniform bound is small
         bound = root(math.exp(2 * highest), 3) * steepest(classes)
-        wrong = bias(Uniform(len(p)), query, classes, 3, told=Unigram(len(p), 10.0 ** np.arange(len(p))))
+        skewed = 10.0 ** np.arange(len(p))
+        wrong = bias(np.full(len(p), 1 / len(p)), query, classes, 3, told=skewed / skewed.sum())
         assert (np.abs(wrong) > bound).any(), "this test couldn't tell a wrong correction"
 
 
@@ -150,11 +126,11 @@ def test_theorem_9(residual: float, quantizer: str) -> None:
     assert float(theory.d2(p, q)) <= math.exp(2 * left) + 1e-6
     for n_draws in (1, 3):
         bound = root(math.exp(2 * left), n_draws) * steepest(classes)
-        found = np.abs(bias(sampler, query, classes, n_draws))
+        found = np.abs(bias(q, query, classes, n_draws))
         assert (found <= bound + 1e-6).all()
         if residual == 0:
             assert left < 1e-6 and found.max() < 1e-6
-        uniform = np.abs(bias(Uniform(6), query, classes, n_draws))
+        uniform = np.abs(bias(np.full(6, 1 / 6), query, classes, n_draws))
         if residual <= 0.02:
             assert (uniform > bound).any(), "this test couldn't tell MIDX from a uniform draw"
 
@@ -162,7 +138,7 @@ def test_theorem_9(residual: float, quantizer: str) -> None:
 def shortfall(query: theory.Array, classes: theory.Array, q: theory.Array, label: int, **options: str) -> float:
     """By how much the expected loss of two draws is below the full softmax's: Eq. (7), over all pairs of draws."""
     drawn = np.array(list(itertools.product(range(len(q)), repeat=2)))
-    loss = SampledSoftmaxLoss(Every(Tilted(q), torch.from_numpy(drawn)), 2, reduction="none", **options)
+    loss = SampledSoftmaxLoss(Scripted(torch.from_numpy(q), torch.from_numpy(drawn)), 2, reduction="none", **options)
     queries, labels = torch.from_numpy(query).expand(len(drawn), -1).clone(), torch.full((len(drawn),), label)
     expected = q[drawn].prod(axis=1) @ loss(queries, torch.from_numpy(classes), labels).numpy()
     return float(-np.log(theory.softmax(classes @ query)[label]) - expected)

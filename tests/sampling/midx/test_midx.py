@@ -33,44 +33,6 @@ def naive_log_q(sampler: MIDX, queries: torch.Tensor) -> np.ndarray:
     return scores - top - np.log(np.exp(scores - top).sum(axis=1, keepdims=True))
 
 
-def naive_draw(sampler: MIDX, query: np.ndarray, coin: float) -> tuple[int, float]:
-    """Equations (3) to (5) for one query with rq and two codebooks, loops and all."""
-    first, second = (w.numpy().astype(np.float64) for w in sampler.index.codewords)
-    size = len(first)
-    members: dict[tuple[int, int], list[int]] = {}
-    for label, cell in enumerate(sampler.index.class_cells.tolist()):
-        members.setdefault((cell // size, cell % size), []).append(label)
-    s1, s2 = np.exp(first @ query), np.exp(second @ query)
-    omega = np.array([[len(members.get((i, j), [])) for j in range(size)] for i in range(size)])
-    psi = (omega * s2).sum(axis=1)
-    p1 = psi * s1 / (psi * s1).sum()
-    below = 0.0
-    for i in range(size):
-        if coin < below + p1[i]:
-            break
-        below += p1[i]
-    rest, p2, below = (coin - below) / p1[i], omega[i] * s2 / psi[i], 0.0
-    for j in range(size):
-        if rest < below + p2[j]:
-            break
-        below += p2[j]
-    inside = members[i, j]
-    return inside[int((rest - below) / p2[j] * len(inside))], float(np.log(p1[i] * p2[j] / len(inside)))
-
-
-def test_draws_are_those_of_two_stages_by_hand() -> None:
-    torch.manual_seed(1)
-    table, queries = torch.randn(200, 6), torch.randn(5, 6)
-    sampler = ready(MIDX, table, n_codewords=5, native=False)
-    draw = sampler.sample(queries, 40, generator=torch.Generator().manual_seed(9))
-    coins = torch.rand(5, 40, dtype=torch.float64, generator=torch.Generator().manual_seed(9))
-    for row in range(5):
-        for column in range(40):
-            label, log_q = naive_draw(sampler, queries[row].numpy().astype(np.float64), float(coins[row, column]))
-            assert int(draw.ids[row, column]) == label
-            assert float(draw.log_q[row, column]) == pytest.approx(log_q, abs=2e-5)
-
-
 @pytest.mark.parametrize("n_codebooks", [1, 2, 3])
 @pytest.mark.parametrize("native", [False, None])
 def test_huge_scores_neither_overflow_nor_vanish(n_codebooks: int, native: bool | None) -> None:

@@ -13,6 +13,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kit.errors import raises
+from sampling.suite import flattened
 
 from sylvan.errors import ParameterError
 from sylvan.indexing.codebooks import reconstruct
@@ -199,20 +200,6 @@ def test_the_oldest_queries_are_overwritten() -> None:
     assert sorted(recent.queries.flatten().tolist()) == [0.0, 20.0, 40.0, 60.0, 80.0]
 
 
-def refreshed(spread: float, **parameters: object) -> tuple[MIDX, torch.Tensor, torch.Tensor]:
-    """A sampler that has seen queries, of scores that differ by about so much from class to class; queries, table."""
-    generator = torch.Generator().manual_seed(0)
-    table = torch.randn(400, 8, generator=generator) / 8**0.5
-    queries = spread * torch.randn(200, 8, generator=generator)
-    torch.manual_seed(1)
-    sampler = MIDX(400, 8, **{"n_codewords": 4, "query_aware": True, **parameters})  # type: ignore[arg-type]
-    for _ in range(2):
-        sampler.refresh(table)
-        sampler.sample(queries, 1)
-    sampler.refresh(table)
-    return sampler, queries, table
-
-
 def cross_entropy(sampler: MIDX, queries: torch.Tensor, table: torch.Tensor) -> float:
     p = torch.softmax(queries.double() @ table.double().t(), dim=1)
     return float(-(p * sampler.log_prob(queries, torch.arange(len(table))).double()).sum(dim=1).mean())
@@ -220,9 +207,9 @@ def cross_entropy(sampler: MIDX, queries: torch.Tensor, table: torch.Tensor) -> 
 
 @pytest.mark.parametrize("parameters", [{}, {"quantizer": "pq"}, {"n_codebooks": 3}, {"learnable": True, "n_steps": 2}])
 def test_a_good_index_is_left_alone_and_a_bad_one_made_as_good_as_it_can_be(parameters: dict[str, object]) -> None:
-    good, _, _ = refreshed(1.0, **parameters)
+    good, _, _ = flattened(1.0, **parameters)
     assert float(good.index.factor) == 1.0
-    bad, _, table = refreshed(40.0, **parameters)
+    bad, _, table = flattened(**parameters)
     assert 0 < float(bad.index.factor) < 0.5
     assert bad.recent is not None and bad.space is not None
     seen = bad.recent.sound()
@@ -243,8 +230,8 @@ def test_a_good_index_is_left_alone_and_a_bad_one_made_as_good_as_it_can_be(para
 
 
 def test_a_flattened_index_is_saved_as_such_and_the_next_refresh_begins_anew() -> None:
-    sampler, queries, table = refreshed(40.0)
-    again = refreshed(1.0)[0]
+    sampler, queries, table = flattened()
+    again = flattened(1.0)[0]
     again.load_state_dict(sampler.state_dict())
     ids = torch.arange(400)
     assert torch.equal(again.log_prob(queries, ids), sampler.log_prob(queries, ids))

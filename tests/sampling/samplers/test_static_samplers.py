@@ -17,7 +17,6 @@ from sylvan.errors import DataError, NotFittedError, ParameterError
 from sylvan.sampling import (
     InBatch,
     LogUniform,
-    SampledSoftmaxLoss,
     Sampler,
     Softmax,
     Subset,
@@ -242,15 +241,6 @@ def test_it_draws_among_the_batch_only() -> None:
     draw = sampler.sample(torch.zeros(2, 4), 200)
     assert set(draw.ids.unique().tolist()) == {3, 7, 90}
     torch.testing.assert_close(draw.log_q, torch.full((2, 200), -math.log(100)))
-
-
-def test_a_loss_tells_it_the_batch() -> None:
-    torch.manual_seed(0)
-    loss = SampledSoftmaxLoss(InBatch(50), 8)
-    table = torch.randn(50, 4, requires_grad=True)
-    value = loss(torch.randn(6, 4), table, torch.randint(50, (6,)))
-    value.backward()
-    assert math.isfinite(float(value.detach()))
 
 
 def test_errors_are_sentences() -> None:
