@@ -170,15 +170,6 @@ def test_a_split_is_near_the_best_of_all_splits(kind: str, n: int) -> None:
     assert (mean - least).mean() < 0.3 * (random - least).mean()
 
 
-@pytest.mark.parametrize("kind", ["kmeans", "spherical"])
-def test_a_split_of_groups_apart_is_the_best_of_all_splits(kind: str) -> None:
-    for seed in range(4):
-        rng = np.random.default_rng(seed)
-        Z = (np.eye(2)[rng.permutation(10) % 2] * rng.uniform(2, 3, (10, 1)) + 0.3 * rng.random((10, 2))).astype("f4")
-        every = [spread(Z, np.isin(np.arange(10), chosen), kind) for chosen in itertools.combinations(range(10), 5)]
-        assert spread(Z, divided(Z, kind, seed), kind) == pytest.approx(min(every), rel=1e-5)
-
-
 def blobs(n_groups, size, dimensions=8, seed=0):
     rng = np.random.default_rng(seed)
     centres = rng.normal(size=(n_groups, dimensions)) * 10

@@ -10,17 +10,15 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kit.errors import raises, warns
+from kit.errors import raises
 
-from sylvan import metrics
-from sylvan.arrays.topk import TopK
 from sylvan.data import SequenceData, build_sequences
 from sylvan.errors import DataError, ParameterError
 from sylvan.neural import SASRec, train
-from sylvan.sampling import FullSoftmaxLoss, SampledSoftmaxLoss, Uniform, topk
+from sylvan.sampling import FullSoftmaxLoss, SampledSoftmaxLoss, Uniform
 from sylvan.sampling.tensors import slices
 from sylvan.tasks import SequentialRecommendation
-from sylvan.tasks.base import ranking_measures, target_ranks
+from sylvan.tasks.base import target_ranks
 from sylvan.tasks.sequential_recommendation import Questions, SequenceSplit, split_sequences, windows
 
 SMALL: dict[str, Any] = {"dim": 16, "hidden": 16, "max_length": 5, "dropout": 0.0}
@@ -180,11 +178,6 @@ def test_every_optimizer_of_the_tables_moves_them(optimizer: str, loss: str) -> 
         assert moved[0].sum() <= 16 * 5
 
 
-def test_adam_on_the_item_table_of_a_sampled_loss_is_warned_of() -> None:
-    with warns(UserWarning, "sylvan.sampling.RowwiseAdagrad"):
-        job(optimizer="adam")
-
-
 def made(lengths: list[int], seed: int = 0) -> SequenceData:
     rng = np.random.default_rng(seed)
     users = [f"u{u}" for u, length in enumerate(lengths) for _ in range(length)]
@@ -313,22 +306,6 @@ def test_ranks_agree_with_sorting(seed: int, n: int, n_classes: int, with_seen: 
     ranks = target_ranks(queries, table, torch.from_numpy(targets), given_seen, most)
     scores = (queries @ table.T).tolist()
     assert ranks.tolist() == [naive_rank(scores[i], targets[i], seen[i]) for i in range(n)]
-
-
-def test_measures_agree_with_sylvan_s_metrics_and_with_loops() -> None:
-    torch.manual_seed(0)
-    queries, table, targets = torch.randn(40, 6), torch.randn(70, 6), torch.randint(70, (40,))
-    ranks = target_ranks(queries, table, targets)
-    found = ranking_measures(ranks)
-    best = topk(queries, table, 50)
-    top = TopK(best.classes.int().numpy(), best.scores.numpy())
-    truth = targets.numpy()
-    for k in (10, 20, 50):
-        assert found[f"ndcg@{k}"] == pytest.approx(metrics.ndcg(truth, top, k)[k], rel=1e-6)
-        assert found[f"recall@{k}"] == pytest.approx(metrics.recall(truth, top, k)[k], rel=1e-6)
-        within = [rank for rank in ranks.tolist() if rank <= k]
-        assert found[f"ndcg@{k}"] == pytest.approx(sum(1 / math.log2(r + 1) for r in within) / 40)
-        assert found[f"recall@{k}"] == pytest.approx(len(within) / 40)
 
 
 def test_scores_that_are_no_numbers_rank_last() -> None:

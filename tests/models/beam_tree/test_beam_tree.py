@@ -210,15 +210,6 @@ def test_class_weights_that_are_none_are_refused(bad: Any, sentence: object) -> 
 # ---------------------------------------- learning on
 
 
-def test_partial_fit_learns_in_parts() -> None:
-    model = make()
-    for start in range(0, 120, 30):
-        model.partial_fit(X[start : start + 30], y[start : start + 30], classes=range(6) if start == 0 else None)
-    assert model.predict(Q).tolist() == list(range(6))
-    assert model.n_rows_ == 120 and model.history_.shape == (4, 2)
-    assert model.label_counts_.tolist() == [20] * 6
-
-
 def test_a_matrix_says_what_the_classes_are() -> None:
     Y = sp.csr_matrix(np.eye(8)[y])
     model = make().partial_fit(X[:60], Y[:60]).partial_fit(X[60:], Y[60:])
@@ -383,13 +374,6 @@ def test_more_candidates_than_classes_are_all_of_them() -> None:
     models = [make(n_candidates=n, n_noises=4).fit(X, y) for n in (6, 7, 10_000)]
     assert same(models[0], models[1]) and same(models[0], models[2])
     assert models[0].history_[:, 1].tolist() == [1.0] * 10
-
-
-def test_more_candidates_cover_more_classes() -> None:
-    noise = np.random.default_rng(1).normal(size=(400, 8))
-    ids = np.random.default_rng(2).integers(0, 30, 400)
-    covered = [make(n_candidates=n, epochs=3).fit(noise, ids).history_[-1, 1] for n in (1, 5, 15, 30)]
-    assert covered == sorted(covered) and covered[-1] == 1 and covered[0] < 0.5
 
 
 def test_too_little_memory_is_said_beforehand(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import inspect
 import os
 import signal
 import threading
@@ -118,11 +117,6 @@ def test_a_folder_whose_classes_no_release_reads_is_refused() -> None:
     state.arrays["class_values"] = np.arange(state.meta["n_labels"], dtype=np.int64) + 100
     with raises(ModelError, "before"):
         BeamTreeClassifier.from_state(state)
-
-
-def test_the_signature_says_plain_types() -> None:
-    types = {name: each.annotation for name, each in inspect.signature(BeamTreeClassifier).parameters.items()}
-    assert (types["n_candidates"], types["loss"], types["l2"], types["seed"]) == ("int", "str", "float", "int")
 
 
 # ---------------------------------------- names

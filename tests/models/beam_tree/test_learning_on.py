@@ -50,7 +50,7 @@ def test_parts_of_the_rows_are_one_pass(loss: str, optimizer: str, rows: Any, we
     for first, last in ((0, 30), (30, 31), (31, 130), (130, 240)):
         own = None if weight is None else weight[first:last]
         parts.partial_fit(rows[first:last], y[first:last], classes=range(12), sample_weight=own)
-    assert state(parts) == state(whole) and parts.n_rows_ == 240
+    assert state(parts) == state(whole) and parts.n_rows_ == 240 and parts.history_.shape == (4, 2)
     assert parts.label_counts_.tolist() == np.bincount(y, minlength=12).tolist()
 
 

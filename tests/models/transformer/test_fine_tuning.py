@@ -18,7 +18,7 @@ from kit.watching import calls_of, stopped
 
 from sylvan import XRLinear, metrics
 from sylvan.arrays import validate
-from sylvan.errors import DataError, ParameterError
+from sylvan.errors import DataError
 from sylvan.models.transformer.fine_tuning import FineTuned, FineTuning
 from sylvan.models.transformer.layer_job import (
     LabelLayer,
@@ -123,16 +123,6 @@ def test_batches_hold_what_the_teacher_and_the_beam_open_with_their_costs(
     assert layer == 2 or several
 
 
-def test_the_matcher_alone_finds_more_positives_with_a_wider_beam() -> None:
-    def coverage(beam: int) -> float:
-        matcher = tuned(bag(), [2], matcher=replace(QUICK, max_steps=1, beam=beam))
-        return float(matcher.history()[0]["coverage"])
-
-    found = [coverage(beam) for beam in (1, 3, 10, books().tree.layer_sizes[1])]
-    assert found == sorted(found) and len(set(found)) == 4
-    assert 0.05 < found[0] < 0.7 and found[-1] == 1
-
-
 # What is learned.
 
 
@@ -156,17 +146,6 @@ def test_the_trained_matcher_beats_the_untrained() -> None:
 def test_training_makes_the_matcher_find_more_by_itself() -> None:
     untrained = tuned(bag(), [2], books(2000, 400), replace(QUICK, max_steps=1)).history()[0]["coverage"]
     assert learned()[1].history()[2]["coverage"] > untrained + 0.2
-
-
-def test_several_resolutions_beat_one_at_equal_steps() -> None:
-    """Coarse layers are learned in a few steps, and lead the finer ones to candidates that are hard to distinguish."""
-    several, one = [], []
-    for seed in range(3):
-        for layers, max_steps, found in (([0, 1, 2], 70, several), ([2], 210, one)):
-            encoder = bag(seed)
-            tuned(encoder, layers, matcher=replace(QUICK, epochs=100, max_steps=max_steps, evaluations=1), seed=seed)
-            found.append(precision(encoder))
-    assert min(several) > max(one) + 0.02, (several, one)
 
 
 @pytest.mark.parametrize("normalize", [True, False])
@@ -262,19 +241,6 @@ def test_the_scale_of_losses_goes_on_from_layer_to_layer(tmp_path: Path) -> None
     assert (found["scale"], found["_growth_tracker"]) == (wanted["scale"], wanted["_growth_tracker"]) == (4096.0, 6)
 
 
-def test_what_is_finished_is_not_trained_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    settings = replace(QUICK, max_steps=10)
-    first_encoder = bag()
-    first = tuned(first_encoder, [0, 1], matcher=settings, checkpoint=tmp_path)
-    monkeypatch.setattr(LayerJob, "step", None)
-    encoder = bag()
-    again = tuned(encoder, [0, 1], matcher=settings, checkpoint=tmp_path)
-    for a, b in zip(first.layers, again.layers, strict=True):
-        np.testing.assert_array_equal(a.table, b.table)
-        assert a.record == b.record
-    assert torch.equal(encoder.bag.features, first_encoder.bag.features)
-
-
 # Optimisers, and what is refused.
 
 
@@ -321,23 +287,6 @@ def test_precision_and_accumulation_of_an_engine() -> None:
     whole = tuned(bag(), [0], given, replace(settings, batch_size=16))
     losses = [m.history()[0]["history"]["epochs"][-1]["loss"] for m in (found, whole)]
     assert losses[0] == pytest.approx(losses[1], rel=0.1)
-
-
-@pytest.mark.parametrize(
-    ("params", "words"),
-    [
-        ({"beam": 0}, ("beam", "TransformerMatcher")),
-        ({"relevance": "l3"}, ("relevance", "TransformerMatcher", "l1", "l2")),
-        ({"epochs": 0}, ("epochs", "TransformerMatcher", "float")),
-        ({"epochs": [1.0, 2.0, 3.0]}, ("epochs", "TransformerMatcher", 3, 2)),
-        ({"max_steps": [1, 0]}, ("max_steps", "TransformerMatcher")),
-        ({"optimizer": "adam"}, ("optimizer", "TransformerMatcher")),
-        ({"patience": 2, "holdout": 0}, ("patience", "TransformerMatcher", "'holdout'")),
-    ],
-)
-def test_parameters_out_of_range(params: dict[str, Any], words: object) -> None:
-    with raises(ParameterError, words):
-        tuned(bag(), [0, 1], matcher=replace(QUICK, **params))
 
 
 def test_data_without_any_label() -> None:

@@ -65,14 +65,6 @@ def test_candidates_are_those_of_slow_sets(seed: int, forced: bool, looking: boo
     assert candidates.mean_number() == pytest.approx(np.mean(counts))
 
 
-@pytest.mark.parametrize("looking", [True, False])
-def test_with_the_teacher_every_positive_is_a_candidate(looking: bool) -> None:
-    made = Made(5)
-    candidates = LayerCandidates(made.offsets, made.costs, made.parents, made.beam if looking else None)
-    assert candidates.take(np.arange(9))[1].sum() == made.costs.nnz > 0
-    assert made.costs.nnz > LayerCandidates(made.offsets, made.costs, None, made.beam).take(np.arange(9))[1].sum()
-
-
 def test_a_batch_of_rows_that_look_nowhere() -> None:
     made = Made(5)
     nowhere = np.full((9, 2), -1, np.int32)
