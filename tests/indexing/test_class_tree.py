@@ -165,39 +165,29 @@ def test_wrong_inputs():
 ANIMALS = {"cat": "animal", "dog": "animal", "oak": "plant", "animal": "being", "plant": "being", "being": None}
 
 
-def clusters(tree):
-    return [set(part.tolist()) for part in np.split(tree.leaf_labels, tree.child_offsets[-1][1:-1])]
+TAXONOMIES = {  # names, their broader terms, the tree's first layer and depth, and its clusters
+    "labels stand below their broader terms": (["oak", "cat", "dog"], ANIMALS, (1, 3), [[0], [1, 2]]),
+    "a label stands with its narrower terms": (["animal", "cat", "dog"], ANIMALS, (1, 3), [[0, 1, 2]]),
+    "a label without a term has its own node": (
+        ["oak", "cat", "stone"], {"oak": "plant", "cat": "animal", "plant": None, "animal": None}, (3, 2),
+        [[0], [1], [2]],
+    ),
+    "short branches reach the last layer": (
+        ["cat", "being", "unheard of", "oak"], ANIMALS, (2, 3), [[0], [1], [2], [3]],
+    ),
+    "several broader terms make clusters overlap": (
+        ["bat", "cat", "crow"], {"bat": ["mammal", "flyer"], "cat": "mammal", "crow": ["flyer"]}, (2, 2),
+        [[0, 1], [0, 2]],
+    ),
+}  # fmt: skip
 
 
-def test_a_label_without_a_term_has_a_node_of_its_own():
-    terms = {"oak": "plant", "cat": "animal", "plant": None, "animal": None}
-    tree = LabelTree.from_taxonomy(["oak", "cat", "stone"], terms)
-    assert sorted(map(sorted, clusters(tree))) == [[0], [1], [2]]
-
-
-def test_labels_stand_below_their_broader_terms():
-    tree = LabelTree.from_taxonomy(["oak", "cat", "dog"], ANIMALS)
-    assert tree.layer_sizes == (1, 2, 3)
-    assert sorted(map(sorted, clusters(tree))) == [[0], [1, 2]]
-
-
-def test_a_label_with_narrower_terms_stands_with_them():
-    tree = LabelTree.from_taxonomy(["animal", "cat", "dog"], ANIMALS)
-    assert clusters(tree) == [{0, 1, 2}]
-
-
-def test_short_branches_and_labels_without_a_place_reach_the_last_layer():
-    tree = LabelTree.from_taxonomy(["cat", "being", "unheard of", "oak"], ANIMALS)
-    assert tree.depth == 3
-    assert sorted(map(sorted, clusters(tree))) == [[0], [1], [2], [3]]
-    assert tree.layer_sizes[0] == 2
-
-
-def test_several_broader_terms_make_clusters_overlap():
-    tree = LabelTree.from_taxonomy(
-        ["bat", "cat", "crow"], {"bat": ["mammal", "flyer"], "cat": "mammal", "crow": ["flyer"]}
-    )
-    assert sorted(map(sorted, clusters(tree))) == [[0, 1], [0, 2]]
+@pytest.mark.parametrize(("names", "broader", "shape", "clusters"), TAXONOMIES.values(), ids=TAXONOMIES)
+def test_trees_of_a_taxonomy(names, broader, shape, clusters):
+    tree = LabelTree.from_taxonomy(names, broader)
+    assert (tree.layer_sizes[0], tree.depth) == shape
+    parts = np.split(tree.leaf_labels, tree.child_offsets[-1][1:-1])
+    assert sorted(sorted(part.tolist()) for part in parts) == clusters
 
 
 def test_no_hierarchy_is_flat_and_depth_can_be_limited():

@@ -26,13 +26,9 @@ def test_sizes_and_repr():
     assert (tree.depth, tree.n_labels, tree.n_leaves, tree.layer_sizes) == (2, 5, 5, (2, 5))
     assert tree.cluster_sizes.tolist() == [2, 3]
     assert repr(tree) == "LabelTree(5 labels, depth 2: 2 > 5, clusters of 2 to 3 labels)"
+    flat = LabelTree.flat(1)
+    assert (flat.child_offsets[0].tolist(), flat.leaf_labels.tolist()) == ([0, 1], [0]), "one versus rest"
     assert repr(LabelTree.flat(4108)) == "LabelTree(4,108 labels, depth 1: 4,108)"
-
-
-def test_flat_is_one_versus_rest():
-    tree = LabelTree.flat(1)
-    assert tree.child_offsets[0].tolist() == [0, 1]
-    assert tree.leaf_labels.tolist() == [0]
 
 
 def test_matrices_of_a_small_tree():
@@ -95,12 +91,6 @@ def test_plans_fill_groups_of_sixteen():
         fill = n_labels / plan[-2] / 16
         assert np.ceil(fill) - fill < 0.1
         assert plan_offsets(plan)[-1][-1] == n_labels
-
-
-def test_max_leaf_one_and_branching_two():
-    tree = LabelTree.random(5, branching=2, max_leaf=1)
-    assert tree.layer_sizes[-1] == 5
-    assert (tree.cluster_sizes == 1).all()
 
 
 def test_overlapping_and_repeated_nodes_from_matrices():

@@ -28,17 +28,23 @@ def language_model(**given: Any) -> LanguageModel:
     return small_jobs.language_model(**{**TREE, **given})
 
 
+def trained_by(job: Any, weights: torch.Tensor) -> type:
+    """The optimiser whose first step moves weights, at the table's rate; every parameter has one optimiser."""
+    groups = [(one, p) for one in job.optimizers for group in one.param_groups for p in group["params"]]
+    assert sorted(id(p) for _, p in groups) == sorted(id(p) for p in job.module.parameters())
+    (found,) = [one for one, p in groups if p is weights]
+    assert found.param_groups[0]["lr"] == 0.25
+    train(job, epochs=1, max_steps=1)
+    assert float(weights.detach().abs().max()) > 0
+    return type(found)
+
+
 @pytest.mark.parametrize(("task", "tree"), [*zip(JOBS, ["frequency", "kmeans", "random"], strict=True)])
 def test_edges_are_trained_as_the_class_table_is(task: str, tree: str) -> None:
     job = JOBS[task](**TREE, table_learning_rate=0.25, loss_parameters={"tree": tree, "branching": 3})
     head = job._objective.head
     assert isinstance(head, BeamTreeHead) and head.n_candidates == 4 and head.edge_biases is None
-    groups = [(one, p) for one in job.optimizers for group in one.param_groups for p in group["params"]]
-    theirs = [one for one, p in groups if p is head.edge_weights]
-    assert len(theirs) == 1 and isinstance(theirs[0], RowwiseAdagrad) and theirs[0].param_groups[0]["lr"] == 0.25
-    assert sorted(id(p) for _, p in groups) == sorted(id(p) for p in job.module.parameters())
-    train(job, epochs=1, max_steps=1)
-    assert float(head.edge_weights.detach().abs().max()) > 0
+    assert trained_by(job, head.edge_weights) is RowwiseAdagrad
 
 
 @pytest.mark.parametrize("given", [{}, {"tree": "kmeans", "branching": 4, "n_noises": 3, "together": True}])
@@ -179,13 +185,7 @@ CANE: dict[str, Any] = {"loss": "cane", "sampler": "unigram", "n_samples": 4}
 def test_vectors_of_subsets_are_trained_as_the_class_table_is(task: str, optimizer: str) -> None:
     job = JOBS[task](**CANE, optimizer=optimizer, table_learning_rate=0.25)
     vectors = job._objective.loss.candidates.subset_vectors
-    theirs = [one for one in job.optimizers for group in one.param_groups for p in group["params"] if p is vectors]
-    assert len(theirs) == 1 and theirs[0].param_groups[0]["lr"] == 0.25
-    assert type(theirs[0]) is (torch.optim.SGD if optimizer == "sgd" else RowwiseAdagrad)
-    all_of_them = [id(p) for one in job.optimizers for group in one.param_groups for p in group["params"]]
-    assert sorted(all_of_them) == sorted(id(p) for p in job.module.parameters())
-    train(job, epochs=1, max_steps=1)
-    assert float(vectors.detach().abs().max()) > 0
+    assert trained_by(job, vectors) is (torch.optim.SGD if optimizer == "sgd" else RowwiseAdagrad)
 
 
 @pytest.mark.parametrize("learning", ["path", "own"])

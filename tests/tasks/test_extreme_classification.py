@@ -109,14 +109,6 @@ def test_targets_are_padded_with_what_losses_ignore() -> None:
     assert sorted(tuple(row) for row in targets.tolist()) == [(0, 3, -100), (1, -100, -100), (2, 4, 7)]
 
 
-def test_seeds_and_going_on(tmp_path: Any) -> None:
-    whole = train(job(), epochs=2)
-    assert train(job(), epochs=2).test == whole.test
-    assert train(job(seed=1), epochs=2, seed=1).epochs[0]["loss"] != whole.epochs[0]["loss"]
-    train(job(), epochs=2, folder=tmp_path, max_steps=3)
-    assert train(job(), epochs=2, folder=tmp_path, resume=True).test == whole.test
-
-
 def test_fewer_classes_than_cutoffs() -> None:
     made = ExtremeClassification(X[:40], np.arange(40) % 4, sampler="uniform", n_samples=2, dim=4)
     assert list(made.evaluate("validation")) == ["P@1", "P@3"]

@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse as sp
 import torch
 from kit.errors import raises
-from tasks.small_jobs import classifier, language_model, recommender, sequences
+from tasks.small_jobs import JOBS, classifier, language_model, recommender, sequences
 
 from sylvan.errors import ModelError, ParameterError
 from sylvan.neural import RefreshSchedule, train
@@ -108,6 +108,19 @@ def test_the_true_loss_is_looked_at_now_and_then(monkeypatch: pytest.MonkeyPatch
     for step in range(300):
         made(torch.randn(4, 6), table, targets, step)
     assert looked == [64, 128, 256]
+
+
+@pytest.mark.parametrize("task", JOBS)
+def test_a_task_depends_on_its_seed_and_goes_on_where_it_stopped(task: str, tmp_path: Any) -> None:
+    def trained(seed: int = 0, **given: Any) -> tuple[dict[str, float], list[float]]:
+        history = train(JOBS[task](seed=seed), epochs=2, seed=seed, **given)
+        return history.test, [entry["loss"] for entry in history.epochs]
+
+    whole = trained()
+    assert trained() == whole and trained(seed=1)[1] != whole[1]
+    trained(folder=tmp_path, max_steps=3)
+    test, losses = trained(folder=tmp_path, resume=True)
+    assert test == whole[0] and losses[-1] == pytest.approx(whole[1][-1])
 
 
 def matrices(seed: int = 0, n: int = 60) -> tuple[sp.csr_matrix, sp.csr_matrix]:

@@ -114,21 +114,6 @@ def test_objects_instead_of_names() -> None:
     assert torch.isfinite(job(loss=FullSoftmaxLoss()).step(batch := next(made.batches(0)), 0)) and batch
 
 
-def test_seeds_decide_the_whole_training() -> None:
-    runs = [train(job(seed=seed), epochs=2, seed=seed) for seed in (0, 0, 1)]
-    assert runs[0].test == runs[1].test
-    assert [e["loss"] for e in runs[0].epochs] == [e["loss"] for e in runs[1].epochs]
-    assert [e["loss"] for e in runs[0].epochs] != [e["loss"] for e in runs[2].epochs]
-
-
-def test_a_training_goes_on_where_it_stopped(tmp_path: Any) -> None:
-    whole = train(job(), epochs=3)
-    train(job(), epochs=3, folder=tmp_path, max_steps=5)
-    rest = train(job(), epochs=3, folder=tmp_path, resume=True)
-    assert rest.test == whole.test
-    assert rest.epochs[-1]["loss"] == pytest.approx(whole.epochs[-1]["loss"])
-
-
 def test_recommendations_have_names_and_leave_out_what_was_seen() -> None:
     made = job(loss="full", learning_rate=0.01, split="last")
     train(made, epochs=15)

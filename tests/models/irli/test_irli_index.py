@@ -102,20 +102,6 @@ def test_few_or_none_are_allowed(index: IRLIIndex) -> None:
         index.search(QUERIES, denied=np.ones((2, 800), bool))
 
 
-def test_recall_grows_with_probes_and_candidates_and_beats_chance(index: IRLIIndex) -> None:
-    by_probes = [recall(index.search(QUERIES, 10, probes)[0]) for probes in (1, 2, 4, 8, 32)]
-    assert by_probes == sorted(by_probes) and by_probes[-1] == 1
-    limits = (20, 50, 100, 400)
-    found = [index.search(QUERIES, 10, 4, candidates=n, return_counts=True) for n in limits]
-    by_candidates = [recall(ids) for ids, _, _ in found]
-    assert by_candidates == sorted(by_candidates)
-    assert by_candidates[1] > 0.8, "50 of 800 by chance would hold a sixteenth"
-    for n, (_, _, counts) in zip(limits, found, strict=True):
-        assert (counts <= n).all()
-    votes = [index.search(QUERIES, 10, 4, min_votes=votes, return_counts=True)[2].mean() for votes in (1, 2, 3, 4)]
-    assert votes == sorted(votes, reverse=True)
-
-
 def test_learned_buckets_are_better_than_hashed_ones(index: IRLIIndex) -> None:
     hashed = IRLIIndex(**{**SMALL, "rounds": 0}).fit(BASE)
     ways = {"k": 10, "probes": 4, "candidates": 60}

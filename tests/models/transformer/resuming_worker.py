@@ -10,8 +10,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
 from encoded_texts import LABELS, TEXTS, small
 from forked_processes import together  # of tests/neural/loop
+from kit.watching import calls_of, stopped
 
 from sylvan import XRLinear
 from sylvan.models.transformer import training as transformer_training
@@ -22,40 +24,26 @@ def fitted(folder: Path | None) -> Any:
     return small(matcher__epochs=1.0).fit(TEXTS, LABELS, checkpoint=folder)
 
 
-def stopped(folder: Path) -> None:
+def stop(folder: Path) -> None:
     """A training whose embeddings are stored, and that comes no further."""
-    fit = XRLinear.fit
-    XRLinear.fit = lambda *given, **options: 1 / 0  # type: ignore[method-assign]
-    try:
+    with stopped(XRLinear, "fit", 1):
         fitted(folder)
-    except ZeroDivisionError:
-        pass
-    finally:
-        XRLinear.fit = fit  # type: ignore[method-assign]
 
 
 def resumed(folder: Path) -> dict[str, Any]:
     """Whether the embeddings were made anew, and what the model answers."""
-    made, dense_features = [], transformer_training.dense_features
-
-    def counted(*given: Any, **options: Any) -> Any:
-        made.append(1)
-        return dense_features(*given, **options)
-
-    transformer_training.dense_features = counted  # type: ignore[assignment]
-    try:
+    with pytest.MonkeyPatch.context() as patch:
+        made = calls_of(patch, transformer_training, "dense_features")
         model = fitted(folder)
-    finally:
-        transformer_training.dense_features = dense_features
     return {"made": len(made), "scores": model.rank(TEXTS, k=4).scores.tolist()}
 
 
 def run(process: int, folder: Path) -> dict[str, Any]:
     checkpointed.SECONDS = 0.0  # so that so short a training stores its embeddings
     found: dict[str, Any] = {"whole": fitted(None).rank(TEXTS, k=4).scores.tolist()}
-    stopped(folder / "stored")
+    stop(folder / "stored")
     found["stored"] = resumed(folder / "stored")
-    stopped(folder / "spoiled")
+    stop(folder / "spoiled")
     if process == 1:  # which sees less than the main one
         stored = Checkpointed.stored
         Checkpointed.stored = lambda runner, jobs: (  # type: ignore[method-assign]

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from encoded_texts import LABELS, TEXTS
 from kit.errors import raises
+from kit.watching import calls_of
 from kit.weights import dense_weights
 
 import sylvan
@@ -206,24 +207,18 @@ def test_the_loss_is_equation_15(networks: list[str], monkeypatch: pytest.Monkey
     """All clusters of all texts with no weight but 1, of the encoder's vectors as they are."""
     import torch
 
-    seen: list[Any] = []
-    original = layer_job.squared_hinge
-
-    def watched(scores: Any, positive: Any, weights: Any) -> Any:
-        seen.append((scores.detach(), positive, weights, original(scores, positive, weights).detach()))
-        return original(scores, positive, weights)
-
-    monkeypatch.setattr(layer_job, "squared_hinge", watched)
+    losses = calls_of(monkeypatch, layer_job, "squared_hinge")
     model = XTransformer(networks[0], preset="paper", max_length=16).set_params(matcher__accumulate=1, **QUICK)
     model.fit(TEXTS, LABELS)
-    for scores, positive, weights, loss in seen:
+    for (raw, positive, weights), _, loss in losses:
+        scores = raw.detach()
         assert bool((weights == 1).all()) and scores.shape[1] == model.tree_.layer_sizes[0]
         slow = 0.0
         for row in range(len(scores)):
             for k in range(scores.shape[1]):
                 y = 1.0 if bool(positive[row, k]) else -1.0
                 slow += max(0.0, 1 - y * float(scores[row, k])) ** 2
-        assert float(loss) == pytest.approx(slow / len(scores), rel=1e-5)
+        assert float(loss.detach()) == pytest.approx(slow / len(scores), rel=1e-5)
     encoder = model.encoder_
     with torch.inference_mode():
         vectors = encoder(encoder.collate(encoder.tokenize(TEXTS))).numpy()

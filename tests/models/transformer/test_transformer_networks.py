@@ -127,12 +127,3 @@ def test_rankers_learn_from_the_vectors_that_they_are_asked_with(
     assert np.abs(rounded - model.embed(TEXTS)).max() > 1e-3
     model.cache = None
     np.testing.assert_array_equal(model._text_features(TEXTS).data, learned.data)
-
-
-def test_the_fine_tuned_encoder_is_sentence_transformers_too(bert: Path, tmp_path: Path) -> None:
-    sentences = pytest.importorskip("sentence_transformers")
-    model = small(encoder=str(bert), matcher__epochs=1.0, max_length=16).fit(TEXTS, LABELS)
-    model.encoder_.save_pretrained(tmp_path / "encoder")
-    theirs = sentences.SentenceTransformer(str(tmp_path / "encoder"), device="cpu")
-    found = theirs.encode(TEXTS, normalize_embeddings=True)
-    np.testing.assert_allclose(found, model.embed(TEXTS), atol=1e-5)

@@ -54,19 +54,6 @@ def test_it_comes_to_rankers_of_all_texts(frozen: bool, tmp_path: Path) -> None:
         assert each.removed_labels_.tolist() == [LABELS_SORTED.index("moon")]
 
 
-@pytest.mark.filterwarnings("ignore:This XRLinear keeps no rows")
-@pytest.mark.parametrize("kind", ["xr", "x"])
-def test_new_labels_without_rows(kind: str, tuned: Any, matched: Any) -> None:
-    model = copy.copy(tuned if kind == "xr" else matched)
-    before = bits(model)
-    with raises(UnsupportedError, "row 1"):
-        model.update(["engine", "whale"], [["railways"], ["whale"]])
-    plan = model.plan_update(NEW, NEW_LABELS)
-    assert plan.nodes[-1] == 1 and bits(model) == before
-    model.update(NEW, NEW_LABELS)
-    assert "railways" in model.rank(NEW[:1], k=3).names[0] and model.n_labels_ == 9
-
-
 def test_rows_are_given_again(tuned: Any, matched: Any) -> None:
     model = copy.copy(tuned).update(["whale at sea"], [["whale"]], rows=(TEXTS, LABELS))
     assert model.n_rows_ == 49 and tuned.n_rows_ == 48

@@ -15,6 +15,7 @@ for name in ("torch", "transformers", "accelerate"):
     pytest.importorskip(name)
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="forks processes that find each other by gloo")
 HERE = Path(__file__).parent
+ENVIRONMENT = environment(HERE.parents[1], HERE.parents[1] / "neural" / "loop")
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +26,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     place = tmp_path_factory.mktemp("tuned")
     tiny_bert(place / "bert", TEXTS)
-    done = python(HERE / "tuning_worker.py", place, env=environment(HERE.parents[1] / "neural" / "loop"))
+    done = python(HERE / "tuning_worker.py", place, env=ENVIRONMENT)
     assert done.returncode == 0 and json.loads(done.stdout) == [0, 0], done.stderr[-3000:]
     return place
 
@@ -63,7 +64,7 @@ def test_both_go_on_to_the_same_bits(both: list[dict[str, Any]], stop: int, left
 
 def test_two_processes_go_on_together(tmp_path: Path) -> None:
     """Before, the first took what is stored and the others waited for its part of the embeddings."""
-    done = python(HERE / "resuming_worker.py", tmp_path, env=environment(HERE.parents[1] / "neural" / "loop"))
+    done = python(HERE / "resuming_worker.py", tmp_path, env=ENVIRONMENT)
     assert done.returncode == 0 and json.loads(done.stdout) == [0, 0], done.stderr[-3000:]
     for process in range(2):
         found = json.loads((tmp_path / f"{process}.json").read_text())

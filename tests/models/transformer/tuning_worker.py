@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from kit.watching import stopped
 
 from sylvan import LabelTree
 from sylvan.arrays import validate
@@ -29,10 +30,6 @@ SETTINGS = TransformerMatcher(
     learning_rate=1e-3, label_learning_rate=0.02, epochs=2, batch_size=8, beam=1, refresh=1, holdout=4, evaluations=1
 )
 STEPS = 12  # a layer
-
-
-class Stopped(Exception):
-    """A training comes to nothing."""
 
 
 def training(bert: Path, engine: Engine | None, checkpoint: Path | None = None) -> dict[str, np.ndarray]:
@@ -65,33 +62,13 @@ def training(bert: Path, engine: Engine | None, checkpoint: Path | None = None) 
     }  # fmt: skip
 
 
-def stopped(bert: Path, engine: Engine, checkpoint: Path, at: int) -> None:
-    """A training that ends before a step, counted over all layers."""
-    prepare, calls = LayerJob.prepare, 0
-
-    def failing(self: LayerJob, step: int) -> None:
-        nonlocal calls
-        if calls == at:
-            raise Stopped
-        calls += 1
-        prepare(self, step)
-
-    LayerJob.prepare = failing  # type: ignore[method-assign]
-    try:
-        training(bert, engine, checkpoint)
-    except Stopped:
-        return
-    finally:
-        LayerJob.prepare = prepare  # type: ignore[method-assign]
-    raise AssertionError("it was to stop")
-
-
 def run(folder: Path) -> dict[str, Any]:
     bert, engine = folder / "bert", Engine(device="cpu", timeout=60.0)
     assert engine.n_processes == 2
     found = {f"whole.{name}": value for name, value in training(bert, engine).items()}
     for at in (STEPS + 2, 2 * STEPS + 9):  # a layer is done, and no epoch of the next; within the last layer
-        stopped(bert, engine, folder / f"stopped{at}", at)
+        with stopped(LayerJob, "prepare", at + 1):  # before a step, counted over all layers
+            training(bert, engine, folder / f"stopped{at}")
         resumed = training(bert, engine, folder / f"stopped{at}")
         found.update({f"stopped{at}.{name}": value for name, value in resumed.items()})
     return found

@@ -12,6 +12,7 @@ import pytest
 import torch
 from jobs import BATCH, PER_EPOCH, N, Points, last_bits, weights
 from kit.errors import raises
+from kit.watching import stopped
 from torch import Tensor, nn
 
 from sylvan.errors import MemoryLimitError, ModelError, ParameterError
@@ -73,17 +74,8 @@ def test_four_batches_of_eight_are_one_of_32(clip_norm: float | None) -> None:
 def test_interrupted_within_an_accumulation_it_goes_on_to_the_same_bits(fail_at: int, tmp_path: Path) -> None:
     engine = Engine(device="cpu", accumulate=4)
     train(Points(), epochs=3, folder=tmp_path / "whole", engine=engine)
-    broken = Points()
-    step, calls = broken.step, iter(range(1, 1000))
-
-    def failing(batch: Tensor, at: int) -> Tensor:
-        if next(calls) == fail_at:
-            raise KeyboardInterrupt
-        return step(batch, at)
-
-    broken.step = failing  # type: ignore[method-assign]
-    with pytest.raises(KeyboardInterrupt):
-        train(broken, epochs=3, folder=tmp_path / "parts", checkpoint_every=0, engine=engine)
+    with stopped(Points, "step", fail_at):
+        train(Points(), epochs=3, folder=tmp_path / "parts", checkpoint_every=0, engine=engine)
     again = Points()
     history = train(again, epochs=3, folder=tmp_path / "parts", resume=True, engine=engine)
     assert again.steps[0] == (fail_at - 1) // 4 and len(again.steps) == 3 * PER_EPOCH - 4 * again.steps[0]

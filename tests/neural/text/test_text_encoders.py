@@ -13,6 +13,7 @@ import scipy.sparse as sp
 import torch
 from child_processes import environment, python
 from kit.errors import raises
+from kit.watching import calls_of
 from neural.text.tiny_bert import minilm, tiny_bert
 
 from sylvan.errors import DataError, ParameterError
@@ -393,21 +394,18 @@ def test_beginnings_are_enough(kind: str, tmp_path: Path) -> None:
 
 def test_only_beginnings_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
     tokenizer = trained("bpe")
-    read: list[int] = []
-    real = hugging_face._encode
+    calls = calls_of(monkeypatch, hugging_face, "_encode")
 
-    def counting(tokenizer: Any, texts: list[str], max_length: int) -> Any:
-        read.extend(len(text) for text in texts)
-        return real(tokenizer, texts, max_length)
+    def read() -> list[int]:
+        return [len(text) for call in calls for text in call.args[1]]
 
-    monkeypatch.setattr(hugging_face, "_encode", counting)
     long = "whales in the south seas " * 10_000
     tokenizer.truncation_side = "left"
     left, _ = hugging_face.token_ids(tokenizer, [long], 20)
-    assert read == [len(long)]  # only its end is used
+    assert read() == [len(long)]  # only its end is used
     tokenizer.truncation_side = "right"
     right, n_truncated = hugging_face.token_ids(tokenizer, [long, "whales"], 20)
-    assert sum(read[1:]) < 500 and n_truncated == 1 and right[0] != left[0]
+    assert sum(read()[1:]) < 500 and n_truncated == 1 and right[0] != left[0]
 
 
 def test_tokenizers_in_python() -> None:

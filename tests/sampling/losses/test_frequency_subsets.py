@@ -142,25 +142,6 @@ def test_own_learning_adds_the_subsets_cross_entropy_and_leaves_the_model_alone(
     assert CANELoss(subsets, Uniform(12)).output_embeddings(table) is table
 
 
-@pytest.mark.parametrize("learning", ["path", "own"])
-def test_learns_to_select_the_positives_subset(learning: str) -> None:
-    torch.manual_seed(0)
-    subsets = FrequencySubsets([1.0] * 40, 4, 10, 8, learning=learning)
-    loss = CANELoss(subsets, Uniform(40), n_noises=2)
-    table = torch.nn.Parameter(0.1 * torch.randn(40, 8))
-    assert {name for name, _ in loss.named_parameters()} == {"candidates.subset_vectors"}
-    optimizer = torch.optim.Adagrad([table, *loss.parameters()], lr=0.3)
-    centres = torch.randn(40, 8) + 3.0 * torch.randn(4, 8)[subsets.subset_of]
-    covered: list[float] = []
-    for _ in range(150):
-        targets = torch.randint(40, (64,))
-        optimizer.zero_grad()
-        loss(centres[targets] + 0.1 * torch.randn(64, 8), table, targets).backward()
-        optimizer.step()
-        covered.append(float(loss.coverage))
-    assert sum(covered[:1]) < 0.7 < 0.9 < sum(covered[-20:]) / 20
-
-
 def test_half_precision_and_state() -> None:
     subsets = made(learning="path", beam=2)
     loss = CANELoss(subsets, Uniform(12))

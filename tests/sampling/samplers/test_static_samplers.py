@@ -217,13 +217,6 @@ def test_the_estimate_comes_to_the_frequencies() -> None:
     torch.testing.assert_close(probabilities(sampler), frequency, atol=0, rtol=0.1)
 
 
-def test_a_drift_is_followed() -> None:
-    sampler = InBatch(2, step_size=0.05)
-    for batch in stream(50, 100, torch.tensor([0.9, 0.1])) + stream(50, 100, torch.tensor([0.1, 0.9])):
-        sampler.observe(batch)
-    assert float(probabilities(sampler)[1]) > 0.8
-
-
 def test_evaluation_leaves_the_estimate_but_for_new_classes() -> None:
     sampler = InBatch(5)
     sampler.observe(torch.tensor([0, 0, 0, 1]))
