@@ -16,10 +16,6 @@ from sylvan import kernels
 NUMBER = st.integers(-3, 9)
 
 
-def out(rows: int = 2, width: int = 8) -> np.ndarray:
-    return np.zeros((rows, width), np.float32)
-
-
 def ints(*values: int) -> np.ndarray:
     return np.array(values, np.int32)
 
@@ -33,47 +29,33 @@ ONES, KINDS = np.ones(2, np.float32), np.zeros(2, np.uint8)
 NEAREST = ints(0, 1)[None]
 
 
-@pytest.mark.parametrize(
-    ("call", "sentence"),
-    [
-        (lambda: kernels.member_columns(LABELS, NEAREST, MEANS, longs(0, 3), out()), "bounds"),
-        (lambda: kernels.member_columns(LABELS, NEAREST, MEANS, longs(), out()), "bounds"),
-        (lambda: kernels.member_columns(LABELS, NEAREST, MEANS[:, :1], longs(0, 2), out()), "disagree"),
-        (lambda: kernels.member_columns(LABELS, NEAREST, MEANS, longs(0, 2), out(2, 4)), "output"),
-        (lambda: kernels.member_columns(LABELS, NEAREST, MEANS, longs(0, 2), out(1)), "output"),
-        (
-            lambda: kernels.together_columns(
-                LABELS, MEANS, longs(0, 1, 2), ints(1, 0), ONES, longs(1, 1, 1), 10, out()
-            ),
-            "disagree",
-        ),
-        (lambda: kernels.together_columns(LABELS, MEANS, longs(0, 2), ints(1, 0), ONES, longs(1), 10, out()), "range"),
-        (
-            lambda: kernels.together_columns(LABELS, MEANS, longs(0, 9, 9), ints(1, 0), ONES, longs(1, 1), 10, out()),
-            "range",
-        ),
-        (lambda: kernels.neighbor_columns(LABELS, ints(0, 2)[None], MEANS, longs(0, 1, 2), ints(0, 1), out()),
-         "neighbour"),
-        (lambda: kernels.neighbor_columns(LABELS, NEAREST, MEANS, longs(0, -1, 2), ints(0, 1), out()),
-         "neighbour"),
-        (lambda: kernels.neighbor_columns(LABELS, NEAREST, MEANS, longs(), ints(0, 1), out()), "offsets"),
-        (lambda: kernels.shared_columns(LABELS, MEANS, longs(0, 1, 2), ints(0, 2), ONES, KINDS, out()),
-         "range"),
-        (lambda: kernels.shared_columns(LABELS, MEANS, longs(0, 1, 2), ints(0, 1), ONES, KINDS + 8, out()),
-         "range"),
-        (lambda: kernels.shared_columns(LABELS, MEANS, longs(0, 1), ints(0), ONES[:1], KINDS, out()), "range"),
-        (lambda: kernels.tied_columns(LABELS, MEANS, longs(0, 1, 2), ints(1, 4), 2, KINDS, out()),
-         "tie"),
-        (lambda: kernels.tied_columns(LABELS, MEANS, longs(0, 1, 2), ints(1, -1), 2, KINDS, out()),
-         "tie"),
-        (lambda: kernels.tied_columns(LABELS, MEANS, longs(0, 1, 2), ints(1, 0), 0, KINDS, out()), "labels"),
-        (lambda: kernels.shared_columns(LABELS, MEANS[:, :1], longs(0, 1, 2), ints(0, 1), ONES, KINDS, out()),
-         "means"),
-    ],
-)  # fmt: skip
-def test_refused(call: Callable[[], Any], sentence: str) -> None:
+# The kernel, what it is given beside the labels, the shape of the output, and what its sentence names.
+REFUSED: list[tuple[str, tuple[Any, ...], tuple[int, int], str]] = [
+    ("member_columns", (NEAREST, MEANS, longs(0, 3)), (2, 8), "bounds"),
+    ("member_columns", (NEAREST, MEANS, longs()), (2, 8), "bounds"),
+    ("member_columns", (NEAREST, MEANS[:, :1], longs(0, 2)), (2, 8), "disagree"),
+    ("member_columns", (NEAREST, MEANS, longs(0, 2)), (2, 4), "output"),
+    ("member_columns", (NEAREST, MEANS, longs(0, 2)), (1, 8), "output"),
+    ("together_columns", (MEANS, longs(0, 1, 2), ints(1, 0), ONES, longs(1, 1, 1), 10), (2, 8), "disagree"),
+    ("together_columns", (MEANS, longs(0, 2), ints(1, 0), ONES, longs(1), 10), (2, 8), "range"),
+    ("together_columns", (MEANS, longs(0, 9, 9), ints(1, 0), ONES, longs(1, 1), 10), (2, 8), "range"),
+    ("neighbor_columns", (ints(0, 2)[None], MEANS, longs(0, 1, 2), ints(0, 1)), (2, 8), "neighbour"),
+    ("neighbor_columns", (NEAREST, MEANS, longs(0, -1, 2), ints(0, 1)), (2, 8), "neighbour"),
+    ("neighbor_columns", (NEAREST, MEANS, longs(), ints(0, 1)), (2, 8), "offsets"),
+    ("shared_columns", (MEANS, longs(0, 1, 2), ints(0, 2), ONES, KINDS), (2, 8), "range"),
+    ("shared_columns", (MEANS, longs(0, 1, 2), ints(0, 1), ONES, KINDS + 8), (2, 8), "range"),
+    ("shared_columns", (MEANS, longs(0, 1), ints(0), ONES[:1], KINDS), (2, 8), "range"),
+    ("shared_columns", (MEANS[:, :1], longs(0, 1, 2), ints(0, 1), ONES, KINDS), (2, 8), "means"),
+    ("tied_columns", (MEANS, longs(0, 1, 2), ints(1, 4), 2, KINDS), (2, 8), "tie"),
+    ("tied_columns", (MEANS, longs(0, 1, 2), ints(1, -1), 2, KINDS), (2, 8), "tie"),
+    ("tied_columns", (MEANS, longs(0, 1, 2), ints(1, 0), 0, KINDS), (2, 8), "labels"),
+]
+
+
+@pytest.mark.parametrize(("kernel", "given_", "shape", "sentence"), REFUSED)
+def test_refused(kernel: str, given_: tuple[Any, ...], shape: tuple[int, int], sentence: str) -> None:
     with raises(ValueError, sentence):
-        call()
+        getattr(kernels, kernel)(LABELS, *given_, np.zeros(shape, np.float32))
 
 
 @given(st.data())

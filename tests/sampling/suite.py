@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+import logging
+import warnings
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import pytest
 import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -157,6 +160,26 @@ def noises_of(calls: list[list[list[int]]], candidates: list[list[int]], n: int)
         for row, drawn in zip(lacking, call, strict=True):
             found[row] += [j for j in drawn if j not in candidates[row]]
     return [row[:n] for row in found]
+
+
+def same_when_compiled(
+    call: Any, args: Sequence[Any], parameters: Sequence[Tensor], caplog: pytest.LogCaptureFixture
+) -> list[Tensor]:
+    """Fail unless ``torch.compile`` leaves a value, its gradients and draws as they are, without a word; the gradients
+    of the parameters."""
+    found = []
+    torch._dynamo.reset()
+    with warnings.catch_warnings(), caplog.at_level(logging.WARNING):
+        warnings.filterwarnings("error", ".*[Gg]raph break.*")
+        for called in (call, torch.compile(call, backend="aot_eager")):
+            torch.manual_seed(1)
+            value = called(*args)
+            found.append([value, *torch.autograd.grad(value, parameters)])
+    for plain, compiled in zip(*found, strict=True):
+        assert plain.is_sparse == compiled.is_sparse
+        torch.testing.assert_close(plain.to_dense(), compiled.to_dense(), atol=1e-6, rtol=1e-5)
+    assert "Graph break" not in caplog.text
+    return found[0][1:]
 
 
 class LargestMade(TorchDispatchMode):

@@ -145,18 +145,12 @@ def test_what_was_never_refreshed_refuses(case: Case) -> None:
             call()
 
 
-def test_wrong_numbers_of_draws_or_classes_are_refused(case: Case) -> None:
+def test_wrong_numbers_of_draws_are_refused(case: Case) -> None:
     sampler = case.ready()
     wrong: Any
     for wrong in (0, -1, 1.5, True, "3", None):
         with raises(ParameterError, "[1, inf)"):
             sampler.sample(case.queries(3), wrong)
-    arguments: dict[str, Any] = {"dim": 8} if sampler.adaptive else {}
-    if case.name == "unigram":
-        arguments["counts"] = [1.0]
-    for wrong in (0, -3, 2.0):
-        with raises(ParameterError, "n_classes"):
-            type(sampler)(wrong, **arguments)
 
 
 def test_wrong_queries_are_refused(case: Case) -> None:

@@ -111,8 +111,6 @@ def test_items_of_the_wrong_shape_and_parameters_out_of_range(encoder: SequenceE
             encoder(wrong)
     with raises(ParameterError, "heads", "SASRec", 8, 3):
         SASRec(20, 8, heads=3)
-    with raises(ParameterError, "n_items", "GRU4Rec", "[1, inf)"):
-        GRU4Rec(0)
 
 
 def test_the_lstm_carries_its_state() -> None:
@@ -143,7 +141,5 @@ def test_the_transformer_looks_back_only() -> None:
 def test_wrong_encoders() -> None:
     with raises(ParameterError, "n_heads", 3):
         CausalTransformer(20, dim=8, n_heads=3)
-    with raises(ParameterError, "hidden", "LSTMEncoder"):
-        LSTMEncoder(20, hidden=0)
     with raises(DataError, 4, "max_length"):
         CausalTransformer(20, dim=8, n_heads=2, feed_forward=8, max_length=4)(torch.zeros(1, 5, dtype=torch.int64))

@@ -165,16 +165,6 @@ def test_the_seed_decides_the_candidates() -> None:
 
 
 def test_errors_are_sentences() -> None:
-    for word, value, words in (
-        ("n_subsets", 0, "[1, inf)"),
-        ("n_candidates", 0, "[1, inf)"),
-        ("dim", 0, "[1, inf)"),
-        ("split", "depth", ("mass", "count")),
-        ("learning", "none", ("path", "own")),
-        ("beam", 0, "[1, inf)"),
-    ):
-        with raises(ParameterError, word, "FrequencySubsets", value, words):
-            FrequencySubsets(COUNTS, **{"n_subsets": 2, "n_candidates": 2, "dim": 2, word: value})
     with raises(ParameterError, "n_subsets", "FrequencySubsets", "[1, 12]"):
         FrequencySubsets(COUNTS, 13, 2, DIM)
     with raises(DataError, "counts", "FrequencySubsets"):

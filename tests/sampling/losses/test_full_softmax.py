@@ -5,11 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 import torch.nn.functional as F
-from kit.errors import raises
 from sampling.suite import LargestMade
 from torch import Tensor, nn
 
-from sylvan.errors import ParameterError
 from sylvan.sampling import FullSoftmaxLoss
 
 CLASSES, DIM, IGNORED = 23, 5, -100
@@ -88,10 +86,3 @@ def test_the_scores_of_all_classes_are_never_held() -> None:
     with LargestMade() as watch:
         F.cross_entropy(queries @ table.t(), targets).backward()
     assert watch.largest == 4 * n_classes * batch
-
-
-def test_errors_are_sentences() -> None:
-    with raises(ParameterError, "label_smoothing", "FullSoftmaxLoss", 1.5):
-        FullSoftmaxLoss(label_smoothing=1.5)
-    with raises(ParameterError, "chunk_size", "FullSoftmaxLoss"):
-        FullSoftmaxLoss(chunk_size=0)

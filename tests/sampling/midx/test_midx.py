@@ -159,13 +159,9 @@ def test_a_query_touches_nothing_of_the_size_of_the_class_set() -> None:
 @pytest.mark.parametrize(
     ("parameters", "sentence"),
     [
-        ({"n_codewords": 0}, ("n_codewords", "MIDX", "int")),
-        ({"quantizer": "opq"}, ("quantizer", "MIDX")),
         ({"quantizer": "pq", "n_codebooks": 9}, ("[1, 4]", 9)),
         ({"n_codebooks": 10, "n_codewords": 1000}, (2, 62)),
         ({"n_codewords": 10**6}, ("268,435,456", "n_codewords", "n_codebooks", 1000000, 2)),
-        ({"native": 1}, ("native", "MIDX")),
-        ({"stale_after": 0}, ("stale_after", 0)),
     ],
 )
 def test_wrong_parameters(parameters: dict[str, object], sentence: object) -> None:

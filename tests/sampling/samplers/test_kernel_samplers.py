@@ -14,10 +14,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kit.chance import assert_mean
-from kit.errors import raises
 from sampling.suite import EMPTY_BUCKETS, NEGATIVE_ESTIMATES
 
-from sylvan.errors import DataError, ParameterError
 from sylvan.sampling import LSH, RFF, Sampler, Sphere
 
 Kind = TypeVar("Kind", bound=Sampler)
@@ -208,30 +206,6 @@ def test_half_precision_large_scores_and_zero_vectors(
     assert log_q.dtype == torch.float32
     np.testing.assert_allclose(log_q.exp(), expected(sampler, table, queries), **close)
     assert bool(sampler.sample(queries, 3).log_q.isfinite().all())
-
-
-@pytest.mark.parametrize(
-    ("kind", "parameters", "message"),
-    [
-        (LSH, {"n_bits": 17}, ("n_bits", "LSH", "[1, 16]", 17)),
-        (LSH, {"n_tables": 0}, "n_tables"),
-        (LSH, {"uniform_share": 1.5}, "uniform_share"),
-        (LSH, {"augment": 1}, "augment"),
-        (RFF, {"temperature": 0}, ("temperature", "RFF", "(0, inf)")),
-        (RFF, {"n_features": 0}, "n_features"),
-        (RFF, {"floor": 0.0}, "floor"),
-        (RFF, {"floor": 1.5}, "floor"),
-        (RFF, {"seed": -1}, "seed"),
-        (Sphere, {"alpha": -1.0}, ("alpha", "[0, inf)")),
-        (Sphere, {"structure": "grid"}, ("structure", "auto", "scan", "tree")),
-        (Sphere, {"leaf_size": 0}, "leaf_size"),
-    ],
-)
-def test_wrong_parameters(kind: Any, parameters: dict[str, object], message: object) -> None:
-    with raises(ParameterError, message):
-        kind(5, 2, **parameters)
-    with raises(DataError, "(5, 2)"):
-        kind(5, 2).refresh(torch.zeros(5, 3))
 
 
 # ---------------------------------------- LSH

@@ -61,11 +61,6 @@ def test_unigram_takes_counts_whose_powers_leave_every_float() -> None:
     assert found[0].tolist() == [0.5, 0.5, 0.0]
 
 
-def test_unigram_refuses_a_negative_power() -> None:
-    with raises(ParameterError, "power", "-1.0"):
-        Unigram(2, [1, 1], power=-1.0)
-
-
 def test_softmax_is_torchs_own_in_chunks_too() -> None:
     g = torch.Generator().manual_seed(0)
     table, queries = torch.randn(300, 8, generator=g), torch.randn(50, 8, generator=g)
@@ -246,8 +241,6 @@ def test_errors_are_sentences() -> None:
             InBatch(5).observe(torch.tensor([0, wrong]))
     with raises(DataError, "target", 2):
         InBatch(3, [1, 1, 0]).observe(torch.tensor([0, 2]))
-    with raises(ParameterError, "step_size", "InBatch", "(0, 1]"):
-        InBatch(3, step_size=0.0)
 
 
 SOME = [7, 2, 9, 4]
