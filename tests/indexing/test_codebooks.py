@@ -160,26 +160,14 @@ def test_one_seed_gives_the_same_bits_on_any_number_of_threads(quantizer: str, t
 
 
 @given(
-    n=st.integers(1, 12),
-    dim=st.integers(1, 5),
-    n_codewords=st.integers(1, 9),
-    n_codebooks=st.integers(1, 3),
-    quantizer=st.sampled_from(["pq", "rq"]),
-    distinct=st.integers(1, 12),
-    weighted=st.booleans(),
-    sample_size=st.sampled_from([None, 1, 5]),
-)
+    st.integers(1, 12), st.integers(1, 5), st.integers(1, 9), st.integers(1, 3), st.sampled_from(["pq", "rq"]),
+    st.integers(1, 12), st.booleans(), st.sampled_from([None, 1, 5]),
+)  # fmt: skip
 @settings(max_examples=40)
 def test_odd_sizes(
-    n: int,
-    dim: int,
-    n_codewords: int,
-    n_codebooks: int,
-    quantizer: str,
-    distinct: int,
-    weighted: bool,
+    n: int, dim: int, n_codewords: int, n_codebooks: int, quantizer: str, distinct: int, weighted: bool,
     sample_size: int | None,
-) -> None:
+) -> None:  # fmt: skip
     if quantizer == "pq" and n_codebooks > dim:
         n_codebooks = dim
     torch.manual_seed(n * 31 + dim)

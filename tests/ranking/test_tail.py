@@ -94,14 +94,6 @@ def test_a_fit_forgets_the_gains_of_labels() -> None:
     assert (model.fit(DATA.X, RARE).rank(DATA.X, k=3).scores == before.scores).all()
 
 
-def test_rare_labels_gain() -> None:
-    model = XRLinear().fit(DATA.X, RARE)
-    at = 2
-    plain, weighed = (model.rank(DATA.X, k=at, tail=tail) for tail in ("none", "psp"))
-    chances = metrics.propensities(RARE)
-    assert metrics.psp(RARE, weighed, chances, at=at)[at] >= metrics.psp(RARE, plain, chances, at=at)[at]
-
-
 def test_texts_are_ranked_with_a_tail() -> None:
     texts, labels = ["a whale", "a whale and bread", "bread"] * 4, [["Sea"], ["Sea", "Food"], ["Food"]] * 4
     tagger = TextModel(model=XRLinear(tail="psp")).fit(texts, labels)

@@ -123,14 +123,6 @@ def test_expected_affinity_is_a_mean_over_labels_of_inputs() -> None:
     assert expected_affinity(net, X, sp.csr_matrix(Y * 0), assignment) == 0
 
 
-def test_one_repetition_of_many() -> None:
-    net, X = network(), inputs()
-    for repetition in range(3):
-        np.testing.assert_allclose(
-            all_logits(net.only(repetition), X)[:, 0], all_logits(net, X)[:, repetition], rtol=1e-5, atol=1e-6
-        )
-
-
 def test_a_projection_comes_before_all_networks() -> None:
     random = np.random.default_rng(5)
     net = network()

@@ -134,11 +134,6 @@ def test_probabilities_must_be_finite_numbers_from_0(value: float) -> None:
         find_candidates(buckets, chosen, probabilities)
 
 
-def test_no_queries_have_no_candidates() -> None:
-    buckets, chosen, probabilities = made(3, 30, 5, 3, 4, 2, 10)
-    assert find_candidates(buckets, chosen[:0], probabilities[:0]).offsets.tolist() == [0]
-
-
 def test_lists_that_name_a_label_twice_do_no_harm() -> None:
     offsets, members = np.array([[0, 2, 4]]), np.array([[1, 1, 1, 1]], np.int32)
     wild = Buckets(np.zeros((1, 4), np.int32), 2, offsets, members)

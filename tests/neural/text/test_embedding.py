@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 from kit.errors import raises, warns
+from kit.watching import stopped
 
 from sylvan.errors import ParameterError
 from sylvan.neural import BagTextEncoder, Engine, TokenRows, embed
@@ -226,14 +227,8 @@ def test_many_at_once(tmp_path: Path) -> None:
 
 
 def test_an_interrupted_embedding_keeps_what_it_had(tmp_path: Path) -> None:
-    class Failing(Counting):
-        def forward(self, batch: Any) -> torch.Tensor:
-            if self.n_encoded > 20:
-                raise KeyboardInterrupt
-            return super().forward(batch)
-
-    with pytest.raises(KeyboardInterrupt):
-        embed(Failing(dim=8, n_buckets=500), TEXTS, cache=tmp_path, batch_tokens=40)
+    with stopped(Counting, "forward", lambda self, batch: self.n_encoded > 20):
+        embed(encoder(), TEXTS, cache=tmp_path, batch_tokens=40)
     mine = encoder()
     embed(mine, TEXTS, cache=tmp_path)
     assert 0 < mine.n_encoded < 30

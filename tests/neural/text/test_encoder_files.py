@@ -400,6 +400,7 @@ def test_spoiled_folders(spoil: Callable[[Path], Any], sentence: object, folder:
         ([], ("names", "Pooling")),
         ({}, "dict"),
         ([3], "entry 0"),
+        ([("Nothing", "")], ("modules.json", "'Nothing'", 0)),
         ([("models.Transformer", ""), ("models.LSTM", "")], ("models.LSTM", "place 1")),
         ([("models.Pooling", "1")], ("models.Pooling", "place 0")),
         ([("models.Transformer", "../elsewhere")], ("../elsewhere", "leads")),
@@ -591,9 +592,3 @@ def test_the_most_tokens_are_those_of_the_configuration(said: Any, limit: int | 
     network = torch.nn.Linear(2, 2)
     network.config = types.SimpleNamespace(max_position_embeddings=said)
     assert hugging_face.longest_input(network) == limit
-
-
-def test_a_step_without_a_module_is_named(folder: Path) -> None:
-    (folder / "modules.json").write_text(json.dumps([{"type": "Nothing", "path": ""}]), "utf-8")
-    with raises(ModelError, "modules.json", "'Nothing'", 0):
-        encoder_files.read_recipe(str(folder))

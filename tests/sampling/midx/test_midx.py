@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -79,33 +81,19 @@ def test_a_class_that_no_query_ever_draws_has_a_finite_shared_probability() -> N
 
 
 @given(
-    n=st.integers(1, 20),
-    dim=st.integers(1, 5),
-    n_codewords=st.integers(1, 9),
-    n_codebooks=st.integers(1, 3),
-    quantizer=st.sampled_from(["pq", "rq"]),
-    distinct=st.integers(1, 20),
-    exact=st.booleans(),
-    native=st.sampled_from([None, False]),
-    n_draws=st.sampled_from([1, 7]),
-)
+    st.integers(1, 20), st.integers(1, 5), st.integers(1, 20), st.sampled_from([1, 7]), st.booleans(),
+    st.sampled_from([None, False]),
+    st.fixed_dictionaries({"n_codewords": st.integers(1, 9), "n_codebooks": st.integers(1, 3),
+                           "quantizer": st.sampled_from(["pq", "rq"])}),
+)  # fmt: skip
 @settings(max_examples=40, deadline=None)
 def test_odd_sizes(
-    n: int,
-    dim: int,
-    n_codewords: int,
-    n_codebooks: int,
-    quantizer: str,
-    distinct: int,
-    exact: bool,
-    native: bool | None,
-    n_draws: int,
+    n: int, dim: int, distinct: int, n_draws: int, exact: bool, native: bool | None, parameters: dict[str, Any]
 ) -> None:
-    if quantizer == "pq":
-        n_codebooks = min(n_codebooks, dim)
+    if parameters["quantizer"] == "pq":
+        parameters["n_codebooks"] = min(parameters["n_codebooks"], dim)
     torch.manual_seed(n + 7 * dim)
     table = torch.randn(n, dim)[torch.arange(n) % distinct]
-    parameters: dict[str, object] = {"n_codewords": n_codewords, "n_codebooks": n_codebooks, "quantizer": quantizer}
     sampler = ready(ExactMIDX, table, **parameters) if exact else ready(MIDX, table, native=native, **parameters)
     queries = torch.randn(3, dim)
     log_prob = sampler.log_prob(queries, torch.arange(n))
@@ -204,13 +192,7 @@ def test_the_same_coins_give_the_same_classes(scale: float, quantizer: str) -> N
     same_draws(first, second, torch.randn(50, 16) * scale, 70)
 
 
-@given(
-    n=st.integers(1, 40),
-    dim=st.integers(2, 4),
-    n_codewords=st.integers(1, 12),
-    n_queries=st.integers(1, 4),
-    n_draws=st.integers(1, 9),
-)
+@given(st.integers(1, 40), st.integers(2, 4), st.integers(1, 12), st.integers(1, 4), st.integers(1, 9))
 @settings(max_examples=30, deadline=None)
 def test_odd_sizes_in_compiled_code(n: int, dim: int, n_codewords: int, n_queries: int, n_draws: int) -> None:
     first, second = pair(n, dim, n_codewords=n_codewords)
