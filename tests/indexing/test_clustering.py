@@ -1,6 +1,5 @@
 """Balanced clustering: the whole tree against a slow reference, its structure, and inputs that break others."""
 
-
 import numpy as np
 import pytest
 import scipy.sparse as sp

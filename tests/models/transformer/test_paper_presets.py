@@ -20,6 +20,10 @@ from sylvan.models.transformer.presets import encoder_of, matcher_of, ranker_of,
 
 pytest.importorskip("torch")
 
+import torch
+
+from sylvan.neural import BagTextEncoder
+
 # Transcribed by hand. PECOS: Yu et al. (2022). Train, predict, xbert: run_transformer_train.sh (Eurlex-4K),
 # run_transformer_predict.sh and xbert/*.py of github.com/OctoberChang/X-Transformer. Params:
 # examples/xr-transformer-neurips21/params/eurlex-4k/bert/params.json of github.com/amzn/pecos; network: its
@@ -130,8 +134,6 @@ def test_base_is_as_it_was() -> None:
 
 
 def test_ensembles_are_of_three_encoders() -> None:
-    from sylvan.neural import BagTextEncoder
-
     nine, three = XTransformer.ensemble(preset="paper"), XRTransformer.ensemble(preset="paper", n_jobs=1)
     large = ("bert-large-cased-whole-word-masking", "roberta-large", "xlnet-large-cased")
     base = ("bert-base-uncased", "roberta-base", "xlnet-base-cased")
@@ -160,7 +162,6 @@ def test_ensembles_are_of_three_encoders() -> None:
 def networks(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """A BERT, a RoBERTa and an XLNet, as the hub has them: only the first with a pooler that was trained."""
     transformers = pytest.importorskip("transformers")
-    import torch
     from neural.text.tiny_bert import save_tokenizer, tiny_bert
 
     folder = tmp_path_factory.mktemp("networks")
@@ -205,8 +206,6 @@ def test_an_ensemble_of_local_folders_is_fitted(kind: Any, networks: list[str], 
 
 def test_the_loss_is_equation_15(networks: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """All clusters of all texts with no weight but 1, of the encoder's vectors as they are."""
-    import torch
-
     losses = calls_of(monkeypatch, layer_job, "squared_hinge")
     model = XTransformer(networks[0], preset="paper", max_length=16).set_params(matcher__accumulate=1, **QUICK)
     model.fit(TEXTS, LABELS)

@@ -23,12 +23,15 @@ from sylvan.runtime.groups import block_names
 
 pytest.importorskip("torch")
 
+from sylvan.models.transformer import fine_tuning, training
+from sylvan.neural import BagTextEncoder, embed, open_encoder
+from sylvan.neural.text import bag_text_encoder
+from sylvan.runtime import checkpointed
+
 
 def test_ranking_with_a_cache_looks_at_the_weights_once(
     tuned: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from sylvan.neural.text import bag_text_encoder
-
     calls = calls_of(monkeypatch, bag_text_encoder, "checksum_of_tensors")
     tuned.save(tmp_path / "model")
     loaded = sylvan.load(tmp_path / "model").set_params(cache=tmp_path / "vectors", device="cpu")
@@ -42,8 +45,6 @@ def stored_names(folder: Path) -> set[str]:
 
 
 def stopped_after(n_layers: int) -> AbstractContextManager[None]:
-    from sylvan.models.transformer import fine_tuning
-
     return stopped(fine_tuning, "train", n_layers + 1)
 
 
@@ -61,9 +62,6 @@ def test_resuming_gives_the_same_bits(kind: Any, tuned: Any, matched: Any, tmp_p
 
 
 def test_embeddings_and_rankers_resume_too(tuned: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from sylvan.models.transformer import training
-    from sylvan.runtime import checkpointed
-
     monkeypatch.setattr(checkpointed, "SECONDS", 0.0)
     with stopped(XRLinear, "fit", 1):
         small().fit(TEXTS, LABELS, checkpoint=tmp_path / "work")
@@ -75,8 +73,6 @@ def test_embeddings_and_rankers_resume_too(tuned: Any, tmp_path: Path, monkeypat
 
 
 def test_a_checkpoint_knows_where_texts_end_and_how_an_encoder_is_trained(tmp_path: Path) -> None:
-    from sylvan.neural import BagTextEncoder
-
     def encoder(dropout: float) -> BagTextEncoder:
         return BagTextEncoder(dim=8, n_buckets=64, dropout=dropout)
 
@@ -91,8 +87,6 @@ def test_a_checkpoint_knows_where_texts_end_and_how_an_encoder_is_trained(tmp_pa
 
 
 def test_a_checkpoint_of_another_training_is_refused_by_what_differs(tmp_path: Path) -> None:
-    from sylvan.neural import BagTextEncoder
-
     with stopped_after(1):
         small().fit(TEXTS, LABELS, checkpoint=tmp_path / "work")
     for change, words in (
@@ -163,8 +157,6 @@ def test_labels_change_without_opening_the_encoder(tuned: Any, tmp_path: Path) -
 
 
 def test_the_saved_encoder_is_a_folder_of_its_own(tuned: Any, tmp_path: Path) -> None:
-    from sylvan.neural import embed, open_encoder
-
     tuned.save(tmp_path / "model")
     state = store.load(tmp_path / "model")
     assert {"encoder/config.json", "encoder/model.safetensors"} <= set(state.files)
@@ -185,8 +177,6 @@ def test_files_that_were_altered_are_reported_when_they_are_opened(tuned: Any, t
 
 
 def test_an_encoder_of_other_dimensions_is_reported_when_it_is_opened(tuned: Any, tmp_path: Path) -> None:
-    from sylvan.neural import BagTextEncoder
-
     other = small(encoder=BagTextEncoder(dim=5, n_buckets=64), frozen=True).fit(TEXTS, LABELS).to_state()
     state = tuned.to_state()
     store.save(tmp_path, dataclasses.replace(state, files=other.files))
@@ -226,8 +216,6 @@ def test_without_warnings_when_nothing_is_wrong() -> None:
 
 def test_an_ensemble_goes_on_where_it_was_interrupted(tmp_path: Path) -> None:
     """Members that are done aren't trained again, and none takes another's checkpoint for its own."""
-    from sylvan.models.transformer import fine_tuning
-
     texts, labels = TEXTS * 3, LABELS * 3  # of fewer, there is no holdout to fit weights by
 
     def ensemble() -> Ensemble:

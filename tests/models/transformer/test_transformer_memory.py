@@ -17,11 +17,16 @@ from sylvan.models.transformer.presets import encoder_of
 
 pytest.importorskip("torch")
 
+import torch
+
+from sylvan.models.transformer import fine_tuning, memory
+from sylvan.models.transformer import layer_job as deep_layer_job
+from sylvan.models.transformer import training as transformer_plan
+from sylvan.neural import BagTextEncoder
+from sylvan.neural.text import embedding
+
 
 def test_too_little_memory_is_reported_beforehand_with_what_to_lower(monkeypatch: pytest.MonkeyPatch) -> None:
-    from sylvan.models.transformer import memory
-    from sylvan.neural import BagTextEncoder
-
     monkeypatch.setattr(memory, "available_bytes", lambda: 1000)
     with pytest.raises(MemoryLimitError) as refused:
         small(encoder=BagTextEncoder(dim=8, n_buckets=4096)).fit(TEXTS, LABELS)
@@ -31,10 +36,6 @@ def test_too_little_memory_is_reported_beforehand_with_what_to_lower(monkeypatch
 
 
 def test_running_out_of_memory_on_the_way_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
-    import torch
-
-    from sylvan.neural import BagTextEncoder
-
     def forward(self: Any, batch: Any) -> Any:
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
 
@@ -69,11 +70,6 @@ def test_a_plan_counts_the_steps_that_training_takes(monkeypatch: pytest.MonkeyP
 
 def test_a_plan_counts_how_often_texts_are_embedded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Candidates that are found anew within a layer take as long as those it begins with."""
-    from sylvan.models.transformer import fine_tuning
-    from sylvan.models.transformer import layer_job as deep_layer_job
-    from sylvan.models.transformer import training as transformer_plan
-    from sylvan.neural.text import embedding
-
     plans = calls_of(monkeypatch, transformer_plan, "_texts_seen")
     model = small(matcher__epochs=1.0, matcher__batch_size=8, matcher__refresh=2, matcher__holdout=4)
     model.plan(TEXTS, LABELS)
@@ -84,8 +80,6 @@ def test_a_plan_counts_how_often_texts_are_embedded(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_plan_counts_what_pytorch_takes_once_it_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
-    from sylvan.models.transformer import training as transformer_plan
-
     peaks = []
     for loaded in (10**8, 5 * 10**8):  # before the encoder is opened, and after
         resident = iter([10**8, loaded])
@@ -96,8 +90,6 @@ def test_a_plan_counts_what_pytorch_takes_once_it_is_loaded(monkeypatch: pytest.
 
 
 def test_a_plan_is_of_the_encoder_whatever_the_cache_knows(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    from sylvan.neural import BagTextEncoder
-
     model = small(frozen=True, cache=tmp_path).fit(TEXTS, LABELS)
     asked = calls_of(monkeypatch, BagTextEncoder, "forward")
     model.rank(TEXTS, k=1)
@@ -133,8 +125,6 @@ def test_the_memory_of_670_000_labels() -> None:
 
 
 def test_values_of_tf_idf_are_estimated_from_a_few_texts(monkeypatch: pytest.MonkeyPatch) -> None:
-    from sylvan.models.transformer import memory
-
     monkeypatch.setattr(memory, "_COUNTED_TEXTS", 8)
     training = XRTransformer.training(small(vectorizer=TfidfVectorizer(ngrams=(1, 2))), TEXTS, LABELS, None)
     estimated = training.estimate(encoder_of(training.model)).n_terms
@@ -145,10 +135,6 @@ def test_values_of_tf_idf_are_estimated_from_a_few_texts(monkeypatch: pytest.Mon
 
 def test_too_little_memory_of_a_gpu_is_reported_beforehand(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is asked of CUDA, and what follows from its answer; nothing is trained."""
-    import torch
-
-    from sylvan.models.transformer import memory
-
     training = XRTransformer.training(small(device="cuda:1"), TEXTS, LABELS, None)
     encoder = encoder_of(training.model)
     sizes, given = training.estimate(encoder), (training.suited_matcher(encoder), "cuda:1")

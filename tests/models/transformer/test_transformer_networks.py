@@ -18,6 +18,8 @@ from sylvan.models.transformer.presets import PRESETS, encoder_of, kind_of
 
 pytest.importorskip("torch")
 
+from sylvan.neural import Engine, embed
+
 
 @pytest.fixture(scope="module")
 def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -111,8 +113,6 @@ def test_rankers_learn_from_the_vectors_that_they_are_asked_with(
     kind: Any, bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever the encoder was trained in: vectors in bf16 lie some 1e-2 away from those in float32."""
-    from sylvan.neural import Engine, embed
-
     ranked = calls_of(monkeypatch, kind.training, "rank")
     settings = {"encoder": str(bert), "max_length": 16, "cache": tmp_path}
     settings |= {"matcher__precision": "bf16", "matcher__epochs": 1.0}

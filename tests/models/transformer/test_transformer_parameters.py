@@ -28,6 +28,9 @@ from sylvan.neural import BagTextEncoder
 
 pytest.importorskip("torch")
 
+from sylvan.neural import TransformerEncoder
+from sylvan.neural.loop import training
+
 
 def test_presets_and_what_is_given_before_them() -> None:
     assert matcher_of(XRTransformer(), "network").batch_size == 32
@@ -320,8 +323,6 @@ def test_what_a_network_cannot_take(tmp_path: Path) -> None:
     pytest.importorskip("transformers")
     from neural.text.tiny_bert import tiny_bert
 
-    from sylvan.neural import TransformerEncoder
-
     folder = tiny_bert(tmp_path / "bert")
     for model, words in (
         (small(encoder=folder, max_length=10**5), "'max_length'"),
@@ -354,8 +355,6 @@ def test_what_is_set_after_the_training(name: str, value: Any, frozen: Any) -> N
 
 
 def test_progress_says_which_layer_is_fine_tuned(monkeypatch: pytest.MonkeyPatch) -> None:
-    from sylvan.neural.loop import training
-
     plain, titles = training.progress, []
     monkeypatch.setattr(training, "progress", lambda title, *given: titles.append(title) or plain(title, *given))
     depth = small().fit(TEXTS, LABELS).tree_.depth

@@ -23,10 +23,14 @@ from sylvan.models.transformer.x_transformer import cluster_tree
 
 pytest.importorskip("torch")
 
+import torch
+
+from sylvan.models.transformer import fine_tuning
+from sylvan.models.transformer.presets import ranker_of
+from sylvan.neural import BagTextEncoder
+
 
 def test_the_encoder_s_tree_is_made_of_the_words_alone(matched: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    from sylvan.models.transformer import fine_tuning
-
     learned = calls_of(monkeypatch, fine_tuning, "FineTuning")
     model = small(ranker__n_trees=2).fit(TEXTS, LABELS)
     X, Y = model.vectorizer_.transform(TEXTS), model.vocabulary_.encode(LABELS)
@@ -53,8 +57,6 @@ def test_it_is_xr_linear_over_words_and_vectors(frozen: bool, n_trees: int, scal
 
 
 def test_several_trees_by_a_given_ranker_and_by_presets() -> None:
-    from sylvan.models.transformer.presets import ranker_of
-
     assert ranker_of(small(ranker=XRLinear(n_trees=2))).n_trees == 2
     assert ranker_of(small(ranker=XRLinear(n_trees=2), ranker__n_trees=1)).n_trees == 1
     assert [ranker_of(XRTransformer(preset=preset)).n_trees for preset in ("tiny", "base", "paper")] == [1, 3, 1]
@@ -80,8 +82,6 @@ def test_layers_of_too_many_nodes_are_only_ranked() -> None:
 
 
 def test_fine_tuning_changes_a_copy_of_what_was_given() -> None:
-    from sylvan.neural import BagTextEncoder
-
     encoder = BagTextEncoder(dim=8, n_buckets=64).load()
     before = copy.deepcopy(encoder.state_dict())
     model = small(encoder=encoder).fit(TEXTS, LABELS)
@@ -90,10 +90,6 @@ def test_fine_tuning_changes_a_copy_of_what_was_given() -> None:
 
 
 def test_the_callers_draws_go_on_as_if_nothing_was_fitted() -> None:
-    import torch
-
-    from sylvan.neural import BagTextEncoder
-
     torch.manual_seed(3)
     expected = torch.rand(4)
     torch.manual_seed(3)
@@ -231,8 +227,6 @@ def test_explanations_with_examples(tuned: Any) -> None:
 
 @pytest.mark.parametrize("encoder", ["bag", Path("bag"), None])
 def test_an_ensemble_is_of_a_list_of_encoders(encoder: Any) -> None:
-    from sylvan.neural import BagTextEncoder
-
     with raises(ParameterError, "'encoders'"):
         XRTransformer.ensemble(BagTextEncoder(dim=8) if encoder is None else encoder)
 
