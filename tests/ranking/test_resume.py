@@ -89,42 +89,6 @@ def test_killed_in_the_midst_of_writing(tmp_path: Path, monkeypatch: pytest.Monk
     assert at > 20
 
 
-@pytest.mark.usefixtures("eager")
-@pytest.mark.parametrize("n_jobs", [1, 3])
-@pytest.mark.parametrize("settings", SETTINGS)
-def test_interrupted_while_solving(settings: str, n_jobs: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ctrl-C in the middle: what was solved by then is written before the interrupt goes on."""
-    expected = outcome(XRLinear(**SETTINGS[settings]).fit(X, Y))
-
-    def interrupt() -> None:
-        raise KeyboardInterrupt
-
-    place = (checkpointed, "Checkpointed", 0) if settings == "one layer" else (linear, "_solve_cluster", 2)
-    for _ in range(3):
-        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-            dying(patch, *place, interrupt)
-            XRLinear(**SETTINGS[settings], n_jobs=n_jobs).fit(X, Y, checkpoint=tmp_path / "work")
-    model = XRLinear(**SETTINGS[settings], n_jobs=n_jobs).fit(X, Y, checkpoint=tmp_path / "work")
-    assert outcome(model) == expected
-
-
-def test_a_short_training_writes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store, "save", lambda *_: pytest.fail("something was written"))
-    XRLinear().fit(X, Y, checkpoint=tmp_path / "work")
-    assert not list(tmp_path.iterdir())
-
-
-def test_time_alone_makes_a_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checkpointed, "SECONDS", 0.0)
-    monkeypatch.setattr(linear, "LEAST_COST", 1)
-    checkpoint = Checkpoint(tmp_path / "work")
-    XRLinear(**SETTINGS["tfn"]).fit(X, Y, checkpoint=checkpoint)
-    assert len(os.listdir(tmp_path / "work")) > 10 and checkpoint.exists()
-    checkpoint.remove()
-    assert not list(tmp_path.iterdir()) and not checkpoint.exists()
-    checkpoint.remove()
-
-
 def begun(folder: Path, monkeypatch: pytest.MonkeyPatch, **params: Any) -> Checkpoint:
     """A checkpoint with parts of a training."""
     monkeypatch.setattr(checkpointed, "BLOCK_BYTES", 6000)

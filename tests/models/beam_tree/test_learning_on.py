@@ -15,7 +15,7 @@ from kit.errors import raises
 import sylvan
 from sylvan import BeamTreeClassifier, LabelTree
 from sylvan.errors import DataError, ModelError, ParameterError
-from sylvan.matching.class_beam import ClassWeights, all_scores, rank_classes
+from sylvan.matching.class_beam import ClassWeights, all_scores
 from sylvan.models.beam_tree import training
 
 y = np.random.default_rng(1).integers(12, size=240)
@@ -200,18 +200,6 @@ def test_a_class_scores_what_is_asked_for(scores: str) -> None:
     np.testing.assert_allclose(exact, np.exp(shares), rtol=1e-3, atol=1e-5)
 
 
-def test_edges_above_a_class_decide_whether_it_is_found_and_not_its_score() -> None:
-    tree = LabelTree.from_matrices([sp.csc_matrix([[1, 0], [1, 0], [0, 1], [0, 1]])])
-    weights = np.zeros((6, 2), np.float32)
-    weights[:2, 1], weights[2:, 1] = [1, 5], [9, 3, 4, 2]  # intercepts
-    row = np.zeros((1, 1), np.float32)
-    for rows in (row, sylvan.arrays.validate.features(sp.csr_matrix(row))):
-        own = rank_classes(ClassWeights(tree, weights, scores="own"), rows, 4, beam=1)
-        assert own.labels.tolist() == [[2, 3, -1, -1]] and own.scores[0, :2].tolist() == [4, 2]
-        assert rank_classes(ClassWeights(tree, weights, scores="own"), rows, 1, beam=2).scores.tolist() == [[9]]
-        assert rank_classes(ClassWeights(tree, weights), rows, 1, beam=2).scores.tolist() == [[10]]
-
-
 def test_another_optimizer_goes_on_with_the_same_scores() -> None:
     model = make(scores="own", optimizer="sgd").fit(X, y).set_params(optimizer="adagrad")
     assert model.partial_fit(X, y).weights_.scores == "own"
@@ -236,15 +224,6 @@ def test_scores_that_there_are_not() -> None:
     state.meta["trained_scores"] = "leaf"
     with raises(ModelError, "trained_scores"):
         BeamTreeClassifier.from_state(state)
-
-
-def test_the_edges_above_learn_to_find_classes() -> None:
-    """Untrained, a beam of one node would find one class in four; after training most rows' classes."""
-    model = make(scores="own", epochs=10).fit(X, y)
-    blind = ClassWeights(TREE, model.weights_.weights.copy(), scores="own")
-    blind.weights[: blind.first_edges[-2]] = 0
-    found = [(rank_classes(each, X, 1, beam=1).labels[:, 0] == y).mean() for each in (model.weights_, blind)]
-    assert found[0] > 0.8 and found[1] < 0.5
 
 
 @SCORES

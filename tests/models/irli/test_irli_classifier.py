@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 from child_processes import python
-from kit.bits import bits
 from kit.errors import raises
 from kit.watching import stopped
 from word_topics import N_LABELS, SMALL, all_logits, topics
@@ -180,18 +179,14 @@ def test_only_learning_needs_torch(model: IRLIClassifier, tmp_path: Path) -> Non
     assert len(errors) == 2 and all("needs PyTorch" in error and "sylvan[neural]" in error for error in errors)
 
 
-def test_an_interrupted_training_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    X, Y = topics()
-    small = {**CHOOSING, "rounds": 2, "epochs_per_round": 1, "final_epochs": 1}
-    once = bits(IRLIClassifier(**small).fit(X, Y))
+def test_a_checkpoint_of_another_training_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """How one goes on is in tests/runtime and test_irli_resuming.py."""
+    X, Y = topics(100)
+    small = {**CHOOSING, "rounds": 1, "epochs_per_round": 1, "final_epochs": 1}
     monkeypatch.setattr(checkpointed, "SECONDS", 0.0)  # each result is stored as soon as it is there
-    folder = tmp_path / "work"
-    with stopped(Checkpoint, "write", 5):
-        IRLIClassifier(**small, n_jobs=1).fit(X, Y, checkpoint=folder)
-    assert folder.exists()
+    with stopped(Checkpoint, "write", 3):
+        IRLIClassifier(**small, n_jobs=1).fit(X, Y, checkpoint=tmp_path / "work")
     with raises(ModelError, "hidden"):
-        IRLIClassifier(**{**small, "hidden": 8}).fit(X, Y, checkpoint=folder)
+        IRLIClassifier(**{**small, "hidden": 8}).fit(X, Y, checkpoint=tmp_path / "work")
     with raises(ParameterError, "path", 3):
         IRLIClassifier(**small).fit(X, Y, checkpoint=3)
-    assert bits(IRLIClassifier(**small, n_jobs=2).fit(X, Y, checkpoint=folder)) == once
-    assert not folder.exists()

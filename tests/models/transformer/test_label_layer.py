@@ -8,8 +8,7 @@ import torch
 from sampling.suite import LargestMade
 
 from sylvan import LabelTree
-from sylvan.matching import beam as matching
-from sylvan.models.transformer.layer_job import LabelLayer, dense_rows, dense_table, squared_hinge, table_weights
+from sylvan.models.transformer.layer_job import LabelLayer, dense_table, squared_hinge, table_weights
 from sylvan.sampling import RowwiseAdagrad
 
 N, NODES, DIM = 5, 12, 4
@@ -115,14 +114,6 @@ def test_a_table_and_the_weights_of_the_beam_search_are_the_same() -> None:
     weights = table_weights(table, bias, tree.child_offsets[1])
     for found, expected in zip(dense_table(weights), (table, bias), strict=True):
         np.testing.assert_array_equal(found, expected)
-    x = random.standard_normal((6, DIM)).astype(np.float32)
-    above = np.tile(np.array([0, 2], np.int32), (6, 1)), np.zeros((6, 2), np.float32)
-    nodes, scores = matching.next_beam(dense_rows(x), weights, above, 4, "ranker")
-    expected = x @ table.T + bias
-    expected[:, 4] = -np.inf  # the child of a cluster that isn't looked at
-    order = np.argsort(-expected, axis=1)[:, :4]
-    np.testing.assert_array_equal(nodes, order)
-    np.testing.assert_allclose(scores, np.take_along_axis(expected, order, axis=1), rtol=1e-5)
 
 
 def test_embeddings_may_stand_behind_other_features() -> None:

@@ -99,11 +99,6 @@ def test_a_checkpoint_of_another_training_is_refused_by_what_differs(tmp_path: P
             small(**change).fit(TEXTS, LABELS, checkpoint=tmp_path / "work")
 
 
-def test_a_checkpoint_must_be_a_path() -> None:
-    with raises(ParameterError, "checkpoint", 3):
-        small().fit(TEXTS, LABELS, checkpoint=3)
-
-
 def test_what_was_given_is_there_again(tmp_path: Path) -> None:
     given = small(
         vectorizer=TfidfVectorizer(ngrams=(1, 2)), matcher=TransformerMatcher(epochs=[1.0, 0.5], max_steps=3),
