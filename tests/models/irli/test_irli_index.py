@@ -459,13 +459,6 @@ def test_an_interrupted_fit_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert not folder.exists()
 
 
-def test_a_search_for_many_looks_further_until_it_has_them(index: IRLIIndex) -> None:
-    tuned = copy.deepcopy(index).set_params(probes="auto")
-    tuned.tune(QUERIES, 0.3)
-    assert (tuned.search(QUERIES, 10, return_counts=True)[2] < 400).any()
-    assert (tuned.search(QUERIES, 400)[0] >= 0).all()
-
-
 @pytest.mark.parametrize("order", ["probability", "votes"])
 def test_the_settings_are_the_cheapest_of_all_that_were_tried(index: IRLIIndex, order: Any) -> None:
     vectors, nearest = index._vectors, exact_neighbors(QUERIES, BASE, 10, "euclidean")[0]

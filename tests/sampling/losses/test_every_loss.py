@@ -119,17 +119,6 @@ def test_ignored_queries_and_reductions(name: str) -> None:
 
 
 @every_loss
-def test_nothing_but_ignored_queries(name: str) -> None:
-    for reduction, shape in (("mean", ()), ("sum", ()), ("none", (BATCH,))):
-        queries, table = numbers(BATCH, DIM).requires_grad_(), nn.Parameter(numbers(N, DIM))
-        found = value(LOSSES[name](COUNTS, DRAWS, reduction=reduction), queries, table, torch.full((BATCH,), IGNORED))
-        assert found.shape == shape and not found.any()
-        found.sum().backward()
-        assert queries.grad is not None and not queries.grad.any() and table.grad is not None
-        assert not table.grad.any() if name == "full" else len(table.grad.coalesce().values()) == 0
-
-
-@every_loss
 def test_the_table_gets_a_sparse_gradient_of_chosen_rows(name: str) -> None:
     table, bias = nn.Parameter(numbers(1000, DIM)), nn.Parameter(numbers(1000))
     value(LOSSES[name]([1.0] * 1000, 4), numbers(BATCH, DIM), table, torch.arange(BATCH), bias).backward()

@@ -123,7 +123,7 @@ def test_equals_its_formula(kind: Any, options: dict[str, Any], name: str, share
 
 @pytest.mark.parametrize("kind", LOSSES)
 def test_gradients_are_those_of_finite_differences(kind: Any) -> None:
-    """Those of the table dense; that sparse ones are the same is in test_logits.py."""
+    """Those of the table dense; that sparse ones are the same is in tests/field/test_torch.py."""
     loss = kind(Unigram(N, range(1, N + 1)), DRAWS, sparse=False)
 
     def value(queries: Tensor, table: Tensor, bias: Tensor) -> Tensor:
