@@ -31,12 +31,12 @@ NEEDED: dict[str, dict[str, Any]] = {
     "CANELoss": {"candidates": lambda queries, table: None, "noise": Uniform(6)},
     "FrequencySubsets": {"counts": ONES, "n_subsets": 2, "n_candidates": 2, "dim": 3},
     "BeamTreeHead": {"dim": 3, "tree": balanced_tree(range(6), 2)},
-    "BagEncoder": {"n_features": 9}, "BagTextEncoder": {}, "Engine": {"device": "cpu"}, "RefreshSchedule": {},
+    "BagEncoder": {"n_features": 9}, "Engine": {"device": "cpu"}, "RefreshSchedule": {},
     "WarmupSchedule": {"steps": 9}, **dict.fromkeys(("SASRec", "GRU4Rec"), ITEMS),
     **dict.fromkeys(("LSTMEncoder", "CausalTransformer"), INPUTS),
 }  # fmt: skip
 OTHERS = {"ClassLoss", "Sampler", "SequenceEncoder", "TextEncoder"}  # bases
-LATER = {"TransformerEncoder", "SentenceEncoder"}  # which refuse when they are loaded
+LATER = {"BagTextEncoder", "TransformerEncoder", "SentenceEncoder"}  # which refuse when they are loaded
 BAD = (object(), "nonsense", [object()], -1, 0, 1.5, float("nan"), True, 2**70)
 
 

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from sylvan.sampling import MIDX, ClassLoss, Draw, Sampler, Unigram, by_name
+from sylvan.sampling import MIDX, ClassLoss, Draw, Sampler, Softmax, Subset, Unigram, by_name
 
 
 def normal(*shape: int, seed: int = 0, scale: float = 1.0) -> Tensor:
@@ -253,6 +253,17 @@ class Scripted(Given):
         ids = self.ids if self.ids.dim() == 2 else self.ids.expand(len(queries), -1)
         ids = ids.repeat(1, -(-n // ids.shape[1]))[:, :n]
         return Draw(ids, self.probabilities.log()[ids])
+
+
+SOME = [7, 2, 9, 4]
+
+
+def subset() -> tuple[Subset, Tensor]:
+    """The softmax over some of ten classes, with the table of all of them."""
+    table = normal(10, 6)
+    sampler = Subset(10, Softmax(4, 6), SOME)
+    sampler.refresh(table)
+    return sampler, table
 
 
 def flattened(spread: float = 40.0, **parameters: Any) -> tuple[MIDX, Tensor, Tensor]:

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 import torch
 from kit.chance import FALSE_ALARM, assert_drawn_by, draws_needed, p_value
-from sampling.suite import CASES, EMPTY_BUCKETS, NEGATIVE_ESTIMATES, Case, flattened, normal
+from sampling.suite import CASES, EMPTY_BUCKETS, NEGATIVE_ESTIMATES, Case, flattened, normal, subset
 from torch import Tensor
 
-from sylvan.sampling import Sampler, Softmax, Subset
+from sylvan.sampling import Sampler
 
 
 @dataclass(frozen=True)
@@ -52,12 +52,6 @@ def trees(name: str, **parameters: Any) -> list[Way]:
     ]  # fmt: skip
 
 
-def subset() -> tuple[Sampler, Tensor]:
-    sampler = Subset(10, Softmax(4, 6), [7, 2, 9, 4])
-    sampler.refresh(normal(10, 6))
-    return sampler, normal(2, 6, seed=3)
-
-
 WAYS = [
     *(of(case, off_by=0.03) for case in CASES),
     of(Case("lsh", n_classes=500, dim=6), off_by=0.07),
@@ -73,7 +67,7 @@ WAYS = [
     of(Case("exact-midx-pq", {"n_codewords": 5, "n_codebooks": 3}, n_classes=150, dim=6), rows=200),
     *(of(Case("midx-aware-rq", {"n_codewords": 3, "n_codebooks": n_codebooks, "native": native}, n_classes=40))
       for n_codebooks, native in ((1, True), (2, False), (3, False))),
-    Way("a subset", subset),
+    Way("a subset", lambda: (subset()[0], normal(2, 6, seed=3))),
     Way("a flattened index", lambda: flattened()[:2], off_by=0.07),
 ]  # fmt: skip
 

@@ -165,7 +165,8 @@ def test_nce_learns_its_normaliser() -> None:
         found: Tensor = torch.func.functional_call(loss, {name: log_normalizer}, (queries, table, SEVERAL, bias))
         return found
 
-    assert torch.autograd.gradcheck(value, begun.detach().double().requires_grad_())
+    given = begun.detach().double().requires_grad_()  # though the loss computes in float32
+    assert torch.autograd.gradcheck(value, given, eps=0.01, atol=1e-3, rtol=1e-3)
 
 
 def test_black_out_is_smooth_where_one_draw_dominates() -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 from kit.errors import raises
-from sampling.suite import normal
+from sampling.suite import SOME, normal, subset
 from torch import Tensor
 
 from sylvan.errors import DataError, NotFittedError, ParameterError
@@ -243,18 +243,8 @@ def test_errors_are_sentences() -> None:
         InBatch(3, [1, 1, 0]).observe(torch.tensor([0, 2]))
 
 
-SOME = [7, 2, 9, 4]
-
-
-def softmax() -> tuple[Subset, torch.Tensor]:
-    table = normal(10, 6)
-    sampler = Subset(10, Softmax(4, 6), SOME)
-    sampler.refresh(table)
-    return sampler, table
-
-
 def test_it_has_the_inner_samplers_distribution_on_its_classes() -> None:
-    sampler, table = softmax()
+    sampler, table = subset()
     assert sampler.adaptive and sampler.dim == 6
     queries = normal(5, 6, seed=3)
     expected = torch.full((5, 10), -torch.inf)
@@ -278,7 +268,7 @@ def test_the_inner_sampler_sees_those_targets_that_it_draws() -> None:
 
 
 def test_copies_and_states_carry_it_over() -> None:
-    sampler, _ = softmax()
+    sampler, _ = subset()
     fresh = Subset(10, Softmax(4, 6), [0, 1, 2, 3])
     fresh.load_state_dict(sampler.state_dict())
     queries = normal(5, 6, seed=3)
