@@ -33,7 +33,6 @@ ALLOWED = {
     "docs/command_server.py::serve": "a child itself, in whose group the forks are",
     "docs/command_server.py::_answer": "a child itself, in whose group the forks are",
     "neural/loop/forked_processes.py::_started": "for programs that are children themselves; each is waited for",
-    "store/test_crash.py::answer_killer": "a child itself, which waits for each fork",
 }
 # Calls that wait, and the place of the time limit among their arguments, if it has one.
 WAITS = {

@@ -275,6 +275,7 @@ class RankingContract(FilterContract, LabelChangesContract, UpdateContract):
         same_bits(fitted, again)
         for X in (self.inputs(data.X), self.inputs(data.X[:1])):
             assert bits(again.rank(X, k=5)) == bits(fitted.rank(X, k=5))
+            assert bits(again.predict_proba(X)) == bits(fitted.predict_proba(X))
 
     def test_a_loaded_model_is_used_like_any_other(self, fitted: Any, data: Known, tmp_path: Path) -> None:
         fitted.save(tmp_path / "model")

@@ -25,12 +25,17 @@ class Known:
         return Y
 
 
-def known(n_labels: int = 12, rows_per_label: int = 6, seed: int = 0, most: int = 3) -> Known:
+def known(n_labels: int = 12, rows_per_label: int = 6, seed: int = 0, most: int = 3, wrong: float = 0) -> Known:
     """Label l owns features 2l and 2l + 1; a row has one to ``most`` labels, their features and common noise.
 
-    Small multiples of a quarter are used for values, so that sums don't depend on their order.
+    Small multiples of a quarter are used for values, so that sums don't depend on their order. The share of labels that
+    is ``wrong`` is any others, which nothing says.
     """
     X, labels = _drawn(n_labels, rows_per_label, seed, most)
+    if wrong:
+        random = np.random.default_rng(seed)
+        drawn = [[int(random.integers(n_labels)) if random.random() < wrong else id_ for id_ in ids] for ids in labels]
+        labels = [sorted({*ids}) for ids in drawn]
     return Known(X.copy(), [list(ids) for ids in labels], n_labels)
 
 

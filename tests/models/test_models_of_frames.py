@@ -44,17 +44,6 @@ def column(make: Any, values: list[Any]) -> Any:
 
 
 @makers
-@models
-def test_frames_train_what_arrays_train(make: Any, model: Callable[[], Any]) -> None:
-    expected = model().fit(X, LABELS).rank(X, k=3)
-    for Y in (LABELS, column(make, LABELS), make({"labels": LABELS})):
-        fitted = model().fit(make(COLUMNS), Y)
-        assert fitted.feature_names_in_.tolist() == list("abcd")
-        assert bits(fitted.rank(make(COLUMNS), k=3)) == bits(fitted.rank(X, k=3)) == bits(expected)
-        assert fitted.score(make(COLUMNS), Y) == 1
-
-
-@makers
 @pytest.mark.parametrize("model", [*MODELS, lambda: TextModel(model=XRLinear(n_jobs=1))])
 def test_a_column_for_each_label(make: Any, model: Callable[[], Any], tmp_path: Path) -> None:
     names = ["ships", "air", "sea", "land"]

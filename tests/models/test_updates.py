@@ -148,7 +148,6 @@ class TestTexts:
             tagger.update(*given)
         assert tagger.n_labels_ == 3 and tagger.vectorizer.transform(["steam"]).nnz == 0
 
-
     def test_names_beside_uris_are_refused(self) -> None:
         uris = [[f"http://example.org/{label}" for label in row] for row in LABELS]
         tagger = TextModel(model=XRLinear(keep_rows=True)).fit(TEXTS, uris).without_labels(uris[0][:1])

@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kit.encoders import encoder_of_words
 
 from reference import text_evidence_reference as reference
 from reference.test_label_filter import draw_labels
@@ -223,18 +224,10 @@ def described() -> dict[str, str]:
 def tagger() -> dict[str, Any]:
     """A model with an encoder for labels' texts, what it was fitted to, and the encoder."""
     pytest.importorskip("torch")
-    import torch
-
-    from sylvan.neural import BagTextEncoder
-
     random, of = np.random.default_rng(1), described()
-    both = [f"{kind}{number:02d}" for kind in ("word", "wort") for number in range(N_WORDS)]
-    encoder = BagTextEncoder(dim=16, vectorizer=TfidfVectorizer(min_df=1).fit(both)).load()
+    words = [f"{kind}{number:02d}" for kind in ("word", "wort") for number in range(N_WORDS)]
     vectors = random.normal(size=(N_WORDS, 16))
-    with torch.no_grad():  # a word has the vector of its translation
-        encoder.bag.constant.zero_()
-        for column in range(encoder.vectorizer.n_terms_):
-            encoder.bag.features[column] = torch.from_numpy(vectors[int(encoder.vectorizer.term(column)[-2:])])
+    encoder = encoder_of_words(words, lambda word: vectors[int(word[-2:])])  # a word has that of its translation
     texts, labels = [], []
     for number in range(500):
         own = [f"L{label:02d}" for label in random.permutation(LEARNED)[:2]]

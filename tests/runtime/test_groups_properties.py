@@ -173,6 +173,16 @@ class Stopped(Exception):
     """What stands for a killed driver."""
 
 
+def stop_from(first: int) -> Callable[[int], None]:
+    """What a runner calls with the number of a group: it is stopped at the first from this number on."""
+
+    def stop(number: int) -> None:
+        if number >= first:
+            raise Stopped
+
+    return stop
+
+
 @pytest.mark.parametrize(
     ("number", "in_parts", "after"),
     [
@@ -185,19 +195,13 @@ def test_a_training_that_is_stopped_anywhere_is_gone_on_from(
 ) -> None:
     monkeypatch.setattr(checkpointed, "SECONDS", 0.0)
     monkeypatch.setattr(checkpointed, "BLOCK_BYTES", 256)
-    stop_at = -1
-
-    def stop(at: int) -> None:
-        if at == stop_at:
-            raise Stopped
-
     whole = Elsewhere(3)
     with using(whole):
         MODELS[number]().fit(*rows_of(parts, in_parts))
     stops = range(whole.n_groups) if whole.n_groups <= 7 else range(0, whole.n_groups, whole.n_groups // 5)
     for stop_at in stops:
         checkpoint = Checkpoint(tmp_path / f"work{stop_at}")
-        runner = Elsewhere(3, **{"after" if after else "before": stop})
+        runner = Elsewhere(3, **{"after" if after else "before": stop_from(stop_at)})
         with pytest.raises(Stopped), using(runner):
             MODELS[number]().fit(*rows_of(parts, in_parts), checkpoint=checkpoint)
         again: Runner = Elsewhere(5, backwards=True) if stop_at % 2 else Runner(1)  # on a cluster, or on one machine
@@ -212,13 +216,8 @@ def test_stopped_again_and_again_it_ends(parts: Path, tmp_path: Path, monkeypatc
     """Each attempt does one group more than those before it."""
     monkeypatch.setattr(checkpointed, "SECONDS", 0.0)
     reading = len(data.open_parts(parts)[0].paths)
-
-    def stop(at: int) -> None:
-        if at == reading + 8:
-            raise Stopped
-
     for attempt in range(200):
-        with using(Elsewhere(1000, before=stop)):
+        with using(Elsewhere(1000, before=stop_from(reading + 8))):
             try:
                 model = MODELS[0]().fit(*data.open_parts(parts), checkpoint=tmp_path / "work")
                 break
@@ -230,117 +229,100 @@ def test_stopped_again_and_again_it_ends(parts: Path, tmp_path: Path, monkeypatc
 # ---------------------------------------- damage
 
 
+def spoil(path: Path, other: Path, how: str, random: np.random.Generator) -> None:
+    content, others = bytearray(path.read_bytes()), other.read_bytes()
+    if how == "flip":
+        content[random.integers(len(content))] ^= 1 << random.integers(8)
+    elif how == "cut":
+        content = content[: random.integers(len(content))]
+    elif how == "empty":
+        content = bytearray()
+    elif how == "swap":
+        other.write_bytes(content)
+        content = bytearray(others)
+    path.write_bytes(content)
+    if how == "unlink":
+        path.unlink()
+
+
 @settings(max_examples=25)
 @given(seed=st.integers(0, 10_000), how=st.sampled_from(["flip", "cut", "unlink", "empty", "swap"]))
 def test_a_damaged_checkpoint_gives_the_model_or_a_sentence(
-    seed: int, how: str, half_done: tuple[Path, Any, Path], tmp_path_factory: pytest.TempPathFactory
+    seed: int, how: str, half_done: dict[bool, Path], parts: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    begun, wanted, parts = half_done
     work = tmp_path_factory.mktemp("damaged") / "work"
-    shutil.copytree(begun, work)
+    shutil.copytree(half_done[True], work)
     random = np.random.default_rng(seed)
     files = sorted(
         path for path in work.rglob("*") if path.is_file() and path.stat().st_size and "training" not in str(path)
     )
-    path = files[random.integers(len(files))]
-    content = bytearray(path.read_bytes())
-    if how == "flip":
-        content[random.integers(len(content))] ^= 1 << random.integers(8)
-        path.write_bytes(content)
-    elif how == "cut":
-        path.write_bytes(content[: random.integers(len(content))])
-    elif how == "empty":
-        path.write_bytes(b"")
-    elif how == "unlink":
-        path.unlink()
-    else:
-        other = files[random.integers(len(files))]
-        path.write_bytes(other.read_bytes())
-        other.write_bytes(content)
+    spoil(*(files[random.integers(len(files))] for _ in range(2)), how, random)
     with using(Elsewhere(5)):
         try:
             model = MODELS[0]().fit(*data.open_parts(parts), checkpoint=Checkpoint(work))
         except ModelError as error:
             assert str(error).endswith(".")
         else:
-            assert bits(model) == wanted
+            assert bits(model) == bits_of_one_process(0)
+
+
+def begun(work: Path, *rows: Any) -> Path:
+    """The checkpoint of a training that was stopped after three quarters of its groups, in its last layer."""
+    whole = Elsewhere(1000)
+    with using(whole):
+        MODELS[0]().fit(*rows)
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(Stopped):
+        patch.setattr(checkpointed, "SECONDS", 0.0)
+        with using(Elsewhere(1000, before=stop_from(whole.n_groups * 3 // 4))):
+            MODELS[0]().fit(*rows, checkpoint=Checkpoint(work))
+    assert list(work.glob("block*"))
+    return work
 
 
 @pytest.fixture(scope="module")
-def half_done(parts: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any, Path]:
-    """The checkpoint of a training that was stopped in its last layer, and the bits of its model."""
-    whole = Elsewhere(1000)
-    with using(whole):
-        wanted = bits(MODELS[0]().fit(*data.open_parts(parts)))
-
-    def stop(at: int) -> None:
-        if at == whole.n_groups * 3 // 4:
-            raise Stopped
-
-    work = tmp_path_factory.mktemp("half") / "work"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(checkpointed, "SECONDS", 0.0)
-        with using(Elsewhere(1000, before=stop)), pytest.raises(Stopped):
-            MODELS[0]().fit(*data.open_parts(parts), checkpoint=Checkpoint(work))
-    assert list(work.glob("block*"))
-    return work, wanted, parts
+def half_done(parts: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[bool, Path]:
+    """Of rows in parts, or not."""
+    folder = tmp_path_factory.mktemp("half")
+    return {in_parts: begun(folder / str(in_parts), *rows_of(parts, in_parts)) for in_parts in (True, False)}
 
 
 # ---------------------------------------- other data
 
 
-def altered(what: str) -> tuple[Any, Any]:
-    """Data that look much like X and Y."""
-    matrix, labels = X.to_scipy().copy(), Y.to_scipy().copy()
-    if what == "columns":
-        matrix.indices[:] = matrix.shape[1] - 1 - matrix.indices
-        matrix.has_sorted_indices = False
-        matrix.sort_indices()
-    elif what == "signs":
-        matrix.data[0] *= -1
-    elif what == "column":  # one value in another column, the row as long as before
-        row = next(at for at in range(90) if 19 not in matrix[at].indices and matrix[at].nnz)
-        matrix.indices[matrix.indptr[row + 1] - 1] = 19
-    elif what == "order":
-        order = np.random.default_rng(1).permutation(90)
-        matrix, labels = matrix[order], labels[order]
-    elif what == "labels":
-        labels.indices[:] = labels.shape[1] - 1 - labels.indices
-        labels.has_sorted_indices = False
-        labels.sort_indices()
-    elif what == "features":
-        matrix = sp.csr_matrix((matrix.data, matrix.indices, matrix.indptr), shape=(90, 21))
-    return validate.features(matrix), validate.labels(labels)
+def moved(matrix: sp.csr_matrix) -> sp.csr_matrix:
+    """With one value in another column, its row as long as before."""
+    row = next(at for at in range(90) if 19 not in matrix[at].indices and matrix[at].nnz)
+    matrix.indices[matrix.indptr[row + 1] - 1] = 19
+    return matrix
 
 
-@pytest.mark.parametrize("what", ["columns", "column", "signs", "order", "labels", "features"])
+ORDER = np.random.default_rng(1).permutation(90)
+ALTERED: dict[str, Callable[[sp.csr_matrix, sp.csr_matrix], tuple[Any, Any]]] = {
+    "columns": lambda X, Y: (X[:, ::-1], Y),
+    "column": lambda X, Y: (moved(X.copy()), Y),
+    "sign": lambda X, Y: (sp.csr_matrix((X.data * np.where(np.arange(X.nnz), 1, -1), X.indices, X.indptr)), Y),
+    "order": lambda X, Y: (X[ORDER], Y[ORDER]),
+    "labels": lambda X, Y: (X, Y[:, ::-1]),
+    "features": lambda X, Y: (sp.hstack([X, sp.csr_matrix((90, 1))]), Y),
+}
+
+
+@pytest.mark.parametrize("what", ALTERED)
 @pytest.mark.parametrize("in_parts", [True, False])
-def test_another_training_is_refused(
-    what: str, in_parts: bool, half_done: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    shutil.copytree(half_done[0], tmp_path / "work")
-    other = altered(what)
+def test_another_training_is_refused(what: str, in_parts: bool, half_done: dict[bool, Path], tmp_path: Path) -> None:
+    """Of data that look much like X and Y."""
+    work = shutil.copytree(half_done[in_parts], tmp_path / "work")
+    features, labels = ALTERED[what](X.to_scipy(), Y.to_scipy())
+    other = validate.features(features.tocsr()), validate.labels(labels.tocsr())
     data.save_parts(tmp_path / "parts", *other, rows_per_part=17)
-    if not in_parts:
-        shutil.rmtree(tmp_path / "work")
-        monkeypatch.setattr(checkpointed, "SECONDS", 0.0)
-        with using(Elsewhere(1000, before=lambda at: _stop_from(at, 6))), pytest.raises(Stopped):
-            MODELS[0]().fit(X, Y, checkpoint=Checkpoint(tmp_path / "work"))
-        assert (tmp_path / "work").exists()
     with raises(ModelError, "training"):
-        MODELS[0]().fit(*(data.open_parts(tmp_path / "parts") if in_parts else other), checkpoint=tmp_path / "work")
-
-
-def _stop_from(at: int, first: int) -> None:
-    if at >= first:
-        raise Stopped
+        MODELS[0]().fit(*(data.open_parts(tmp_path / "parts") if in_parts else other), checkpoint=work)
 
 
 @pytest.mark.parametrize("rows_per_part", [1, 30, 1000])
-def test_another_division_is_the_same_training(rows_per_part: int, half_done: Any, tmp_path: Path) -> None:
-    begun, wanted, _ = half_done
-    shutil.copytree(begun, tmp_path / "work")
+def test_another_division_is_the_same_training(rows_per_part: int, half_done: dict[bool, Path], tmp_path: Path) -> None:
+    shutil.copytree(half_done[True], tmp_path / "work")
     data.save_parts(tmp_path / "parts", X, Y, rows_per_part=rows_per_part)
     with using(Elsewhere(3)):
         model = MODELS[0]().fit(*data.open_parts(tmp_path / "parts"), checkpoint=tmp_path / "work")
-    assert bits(model) == wanted
+    assert bits(model) == bits_of_one_process(0)

@@ -1,15 +1,52 @@
-"""Where what writes a model folder can be stopped: before every line of its code that runs."""
+"""A model to save, what a folder holds, and where what writes it can be stopped: before every line of its code."""
 
 from __future__ import annotations
 
+import os
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from sylvan.store import write
+import numpy as np
+from kit.bits import bits
+
+from sylvan import store
+from sylvan.store import State, write
+
+ENTRIES = 5  # of the example's folder: the manifest, two arrays, two folders of files
+
+
+def example(number: int) -> State:
+    """A model with a part and files of other libraries, all of which depend on the number."""
+    rng = np.random.default_rng(number)
+    words = {"encoder/words.txt": rng.bytes(150)}
+    part = State("example-part", 1, arrays={"x": rng.integers(0, 255, 300, dtype=np.uint8)}, files=words)
+    files = {"encoder/config.json": rng.bytes(50), "encoder/pooling/config.json": b""}
+    return State("example", 1, {"number": number}, {}, {"a": rng.normal(size=40)}, {"part": part}, files)
+
+
+def contents(state: State) -> Any:
+    """All that a state and its parts hold, to be compared."""
+    files = {
+        name: it if isinstance(it, bytes) else Path(os.fsdecode(it)).read_bytes() for name, it in state.files.items()
+    }
+    parts = {name: contents(part) for name, part in state.parts.items()}
+    return state.kind, state.version, state.params, bits(state), files, parts
+
+
+def which(folder: Path) -> int | None:
+    """The number of the example in the folder, every byte compared; None when there is none."""
+    if not folder.exists():
+        return None
+    state = store.load(folder, mmap=False, verify=True)
+    number = int(state.params["number"])
+    assert contents(state) == contents(example(number))
+    return number
+
 
 Stop = tuple[int, int]  # a line of the writing module, and whether it runs for the first time, the second, ...
 

@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from kit.bits import bits
 from kit.errors import raises
 
 from sylvan import store
 from sylvan.errors import ModelError
-from sylvan.store import State, check_target, save
+from sylvan.store import State
 
 
 @pytest.fixture
@@ -47,7 +48,7 @@ def test_a_foreign_file_stays(folder: Path) -> None:
 @pytest.mark.parametrize("where", ["replace", "fsync"])
 @pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt()])
 def test_a_failure_leaves_the_model(where: str, error: Any, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    before = {name: (folder / name).read_bytes() for name in os.listdir(folder)}
+    before = bits(folder)
 
     def fail(*_: Any) -> None:
         raise error
@@ -58,7 +59,7 @@ def test_a_failure_leaves_the_model(where: str, error: Any, folder: Path, monkey
         store.annotate(folder, {"a": 1})
     assert expected is KeyboardInterrupt or str(caught.value).endswith("No space left on device. It is unchanged.")
     monkeypatch.undo()
-    assert {name: (folder / name).read_bytes() for name in os.listdir(folder)} == before
+    assert bits(folder) == before
 
 
 def test_what_is_no_model(tmp_path: Path, folder: Path) -> None:
@@ -76,30 +77,31 @@ def test_what_is_no_model(tmp_path: Path, folder: Path) -> None:
         store.annotate(folder, {})
 
 
-def test_nothing_an_empty_folder_and_a_model_are_fine(tmp_path: Path) -> None:
-    check_target(tmp_path / "new" / "deeper")
-    check_target(tmp_path)
-    save(tmp_path / "model", State("example", 1))
-    check_target(tmp_path / "model")
+def test_where_a_model_can_be_saved(tmp_path: Path, folder: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    for place in (tmp_path / "new" / "deeper", tmp_path / "empty", folder):
+        store.check_target(place)
     assert not (tmp_path / "new").exists()
 
 
-def test_a_file_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("mine")
-    with raises(ModelError, "folder"):
-        check_target(tmp_path / "file")
-    with pytest.raises(ModelError):
-        check_target(tmp_path / "file" / "below")
-
-
-def test_a_folder_of_somebody_else_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("thesis.tex", ("file", "folder")), ("thesis.tex/below", "thesis.tex"), ("", ("model", "empty"))],
+)
+@pytest.mark.parametrize("manifest", [None, '{"format": "other"}'])
+def test_where_somebody_elses_files_are(name: str, words: object, manifest: str | None, tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("mine")
-    with raises(ModelError, "model"):
-        check_target(tmp_path)
+    if manifest is not None:
+        (tmp_path / "manifest.json").write_text(manifest)
+    before = sorted(os.listdir(tmp_path))
+    for refuse in (store.check_target, lambda place: store.save(place, State("example", 1))):
+        with raises(ModelError, words):
+            refuse(tmp_path / name)
+    assert sorted(os.listdir(tmp_path)) == before and (tmp_path / "thesis.tex").read_text() == "mine"
 
 
 @pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="nothing is forbidden to this user")
 def test_a_folder_that_may_not_be_written_is_refused(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
     with raises(ModelError, "written"):
-        check_target(tmp_path / "model")
+        store.check_target(tmp_path / "model")

@@ -9,22 +9,18 @@ from __future__ import annotations
 import builtins
 import errno
 import io
-import json
 import os
 import shutil
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 import pytest
-from child_processes import end, environment, exit_code, forked, start
+from child_processes import environment, exit_code, forked, python
 from kit.errors import raises
-from stops import Stop, before_lines, interrupted, stops_of
-from waiting import PATIENCE
+from stops import ENTRIES, Stop, before_lines, example, interrupted, stops_of, which
 
 from sylvan import store
 from sylvan.errors import ModelError
@@ -33,114 +29,31 @@ from sylvan.store import State, write
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork to kill a process at a chosen line")
 
 CHUNK = 100  # bytes that are written at once
-ENTRIES = 5  # of a folder: the manifest, two arrays, two folders of files
 
 
-def example(seed: int) -> State:
-    rng = np.random.default_rng(seed)
-    words = {"encoder/words.txt": rng.bytes(150)}
-    part = State("example-part", 1, arrays={"x": rng.integers(0, 255, 300, dtype=np.uint8)}, files=words)
-    files = {"encoder/config.json": rng.bytes(50), "encoder/pooling/config.json": b""}
-    return State("example", 1, {"seed": seed}, {}, {"a": rng.normal(size=40)}, {"part": part}, files)
-
-
-def same_files(found: State, wanted: State) -> bool:
-    read = {name: Path(os.fsdecode(path)).read_bytes() for name, path in found.files.items()}  # type: ignore[arg-type]
-    return read == wanted.files and all(same_files(found.parts[name], part) for name, part in wanted.parts.items())
-
-
-def which(folder: Path) -> int | None:
-    """The seed of the model in the folder, every byte compared; None when there is none."""
-    if not folder.exists():
-        return None
-    state = store.load(folder, mmap=False, verify=True)
-    seed = state.params["seed"]
-    wanted = example(seed)
-    np.testing.assert_array_equal(state.arrays["a"], wanted.arrays["a"])
-    np.testing.assert_array_equal(state.parts["part"].arrays["x"], wanted.parts["part"].arrays["x"])
-    assert same_files(state, wanted)
-    assert isinstance(seed, int)
-    return seed
-
-
-@pytest.fixture
-def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+def in_small_chunks(patch: Callable[[Any, str, int], None] = setattr) -> None:
     """Files are then written in several steps, and a kill can fall between them."""
-    monkeypatch.setattr(write, "_CHUNK", CHUNK)
-    monkeypatch.setattr(write, "_FOREIGN_CHUNK", CHUNK)
+    patch(write, "_CHUNK", CHUNK)
+    patch(write, "_FOREIGN_CHUNK", CHUNK)
 
 
-class Killer:
-    """Saves in processes that die at a chosen line.
-
-    Those are forked from a process that has loaded nothing else: to fork this one, which may have run half of the
-    suite, takes longer than to save.
-    """
-
-    def __init__(self) -> None:
-        here = Path(__file__).parent
-        self.process = start(
-            [sys.executable, "-c", f"import {__name__}; {__name__}.answer_killer()"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env=environment(here, here.parent),
-            encoding="utf-8",
-        )
-
-    def __call__(self, folder: Path, seed: int, stop: Stop) -> bool:
-        """Save in a process that dies at this point; whether it came that far."""
-        assert self.process.stdin is not None and self.process.stdout is not None
-        print(json.dumps([str(folder), seed, *stop]), file=self.process.stdin, flush=True)
-        code = int(self.process.stdout.readline())
-        assert code in (0, 9)
-        return code == 9
-
-    def close(self) -> None:
-        assert self.process.stdin is not None and self.process.stdout is not None
-        try:
-            self.process.stdin.close()
-            assert self.process.wait(PATIENCE) == 0
-        finally:
-            end(self.process)
-
-
-def answer_killer() -> None:
-    """Save what a :class:`Killer` asks for, each time in a child that dies, and answer with the child's exit code."""
-    write._CHUNK = write._FOREIGN_CHUNK = CHUNK
-    for request in sys.stdin:
-        folder, seed, *stop = json.loads(request)
-        child = os.fork()
-        if child == 0:
-            save_until(Path(folder), seed, tuple(stop))
-        _, status = os.waitpid(child, 0)
-        print(os.waitstatus_to_exitcode(status), flush=True)
-
-
-def save_until(folder: Path, seed: int, last: Stop) -> NoReturn:
-    """Save, and end this process with code 9 at a point."""
+def killed_at(folder: Path, seed: int, stop: Stop) -> bool:
+    """Save in a fork that dies at this point; whether it came that far."""
 
     def die(here: Stop) -> None:
-        if here == last:
+        if here == stop:
             os._exit(9)
 
-    code = 1
-    try:
+    def save() -> None:
         with before_lines(die):
             store.save(folder, example(seed))
-        code = 0
-    finally:
-        os._exit(code)
+
+    code = exit_code(forked(save))
+    assert code in (0, 9)
+    return code == 9
 
 
-@pytest.fixture
-def killed_at() -> Iterator[Killer]:
-    killer = Killer()
-    yield killer
-    killer.close()
-
-
-@pytest.mark.usefixtures("small_chunks")
-def test_killed_while_replacing(tmp_path: Path, killed_at: Killer) -> None:
+def killed_while_replacing(tmp_path: Path) -> None:
     folder = tmp_path / "m"
     store.save(folder, example(1))
     stops = stops_of(lambda: store.save(folder, example(1)))
@@ -161,8 +74,7 @@ def test_killed_while_replacing(tmp_path: Path, killed_at: Killer) -> None:
     assert len(os.listdir(folder)) == ENTRIES and os.listdir(tmp_path) == ["m"]
 
 
-@pytest.mark.usefixtures("small_chunks")
-def test_killed_while_writing_the_first(tmp_path: Path, killed_at: Killer) -> None:
+def killed_while_writing_the_first(tmp_path: Path) -> None:
     outcomes = set()
     for number, stop in enumerate(stops_of(lambda: store.save(tmp_path / "other", example(1)))):
         folder = tmp_path / str(number) / "m"
@@ -178,9 +90,21 @@ def test_killed_while_writing_the_first(tmp_path: Path, killed_at: Killer) -> No
     assert outcomes == {None, 1}
 
 
-@pytest.mark.usefixtures("small_chunks")
+@pytest.mark.parametrize("saves", [killed_while_replacing, killed_while_writing_the_first])
+def test_killed_at_every_line(saves: Callable[[Path], None], tmp_path: Path) -> None:
+    """From a process that has loaded nothing else: to fork this one, which may have run half of the suite, takes longer
+    than to save."""
+    code = (
+        f"import pathlib, sys, {__name__} as tests; tests.in_small_chunks(); "
+        f"tests.{saves.__name__}(pathlib.Path(sys.argv[1]))"
+    )
+    here = Path(__file__).parent
+    python("-c", code, tmp_path, check=True, env=environment(here, here.parent))
+
+
 @pytest.mark.parametrize("first", [True, False])
-def test_ctrl_c_at_every_line(tmp_path: Path, first: bool) -> None:
+def test_ctrl_c_at_every_line(tmp_path: Path, first: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    in_small_chunks(monkeypatch.setattr)
     folder = tmp_path / "m"
     stops = stops_of(lambda: store.save(folder if not first else tmp_path / "other", example(1)))
     if not first:
@@ -300,20 +224,6 @@ def test_a_full_device(tmp_path: Path) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
         signal.signal(signal.SIGXFSZ, handler)
     assert which(folder) == 1 and len(os.listdir(folder)) == ENTRIES
-
-
-def test_folders_that_are_not_models_are_never_replaced(tmp_path: Path) -> None:
-    (tmp_path / "notes.txt").write_text("precious")
-    with raises(ModelError, "empty"):
-        store.save(tmp_path, example(1))
-    (tmp_path / "manifest.json").write_text('{"format": "other"}')
-    with raises(ModelError, "model", "Sylvan"):
-        store.save(tmp_path, example(1))
-    with raises(ModelError, "file"):
-        store.save(tmp_path / "notes.txt", example(1))
-    with raises(ModelError, "exists"):
-        store.save(tmp_path / "notes.txt" / "m", example(1))
-    assert sorted(os.listdir(tmp_path)) == ["manifest.json", "notes.txt"]
 
 
 def test_a_damaged_model_can_be_replaced(tmp_path: Path) -> None:

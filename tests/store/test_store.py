@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from kit.errors import raises
+from stops import contents
 
 from sylvan import store
 from sylvan.errors import ModelError, ParameterError, SylvanError
@@ -37,14 +38,7 @@ def example(seed: int = 0) -> State:
 
 
 def assert_same(a: State, b: State) -> None:
-    assert (a.kind, a.version, a.params, a.meta) == (b.kind, b.version, b.params, b.meta)
-    assert a.arrays.keys() == b.arrays.keys() and a.parts.keys() == b.parts.keys()
-    for name, array in a.arrays.items():
-        other = b.arrays[name]
-        assert array.dtype == other.dtype and array.shape == other.shape
-        np.testing.assert_array_equal(array, other)
-    for name, part in a.parts.items():
-        assert_same(part, b.parts[name])
+    assert contents(a) == contents(b)
 
 
 @pytest.mark.parametrize("mmap", [True, False])

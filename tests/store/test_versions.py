@@ -10,30 +10,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from kit.errors import raises
-from stops import interrupted, stops_of
+from stops import ENTRIES, example, interrupted, stops_of, which
 
 from sylvan import store
 from sylvan.errors import ModelError
-from sylvan.store import State, write
-
-
-def example(number: int) -> State:
-    files = {"encoder/config.json": bytes([number]) * 9}
-    return State("example", 1, {}, {"number": number}, {"a": np.full(5, number)}, {}, files)
-
-
-def number_of(folder: Path) -> int:
-    """Which example the folder holds, every byte compared."""
-    state = store.load(folder, mmap=False, verify=True)
-    number = state.meta["number"]
-    assert isinstance(number, int)
-    np.testing.assert_array_equal(state.arrays["a"], example(number).arrays["a"])
-    (path,) = state.files.values()
-    assert Path(os.fsdecode(path)).read_bytes() == bytes([number]) * 9  # type: ignore[arg-type]
-    return number
+from sylvan.store import write
 
 
 def interrupted_everywhere(prepared: Path, act: Callable[[Path], Any]) -> Iterator[Path]:
@@ -55,16 +38,16 @@ def test_as_many_versions_stay_as_are_asked_for(tmp_path: Path) -> None:
         store.save(folder, example(number), keep=3)
     for expected, left in ((4, 2), (3, 1), (2, 0)):
         assert store.undo(folder, keep=3) == left
-        assert number_of(folder) == expected
+        assert which(folder) == expected
     with raises(ModelError, "earlier"):
         store.undo(folder)
-    assert len(list(folder.iterdir())) == 3  # the manifest, an array, a folder of files
+    assert len(list(folder.iterdir())) == ENTRIES
 
 
 def test_a_plain_save_keeps_nothing(tmp_path: Path) -> None:
     for number, keep in ((1, 0), (2, 2), (3, 0)):
         store.save(tmp_path, example(number), keep=keep)
-    assert number_of(tmp_path) == 3 and len(list(tmp_path.iterdir())) == 3
+    assert which(tmp_path) == 3 and len(list(tmp_path.iterdir())) == ENTRIES
 
 
 def test_without_second_names_manifests_are_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,29 +57,29 @@ def test_without_second_names_manifests_are_copied(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(os, "link", refuse)
     for number in range(3):
         store.save(tmp_path, example(number), keep=1)
-    assert store.undo(tmp_path) == 0 and number_of(tmp_path) == 1
+    assert store.undo(tmp_path) == 0 and which(tmp_path) == 1
 
 
-def test_an_interrupted_update_leaves_the_old_model_or_the_new_one(tmp_path: Path) -> None:
-    store.save(tmp_path / "m", example(1))
-    store.save(tmp_path / "m", example(2), keep=1)
-    found = []
-    for folder in interrupted_everywhere(tmp_path / "m", lambda folder: store.save(folder, example(3), keep=2)):
-        found.append(number_of(folder))
-        assert _earlier_numbers(folder) == ([1] if found[-1] == 2 else [2, 1])
-        if found[-1] == 3:
-            assert store.undo(folder, keep=2) == 1 and number_of(folder) == 2
-    assert len(found) > 50 and set(found) == {2, 3}
-
-
-def test_an_interrupted_undo_leaves_the_one_or_the_other(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("act", "n_stops", "earlier"),
+    [
+        (lambda folder: store.save(folder, example(4), keep=3), 50, {3: [2, 1], 4: [3, 2, 1]}),
+        (lambda folder: store.undo(folder, keep=2), 20, {3: [2, 1], 2: [1]}),
+    ],
+    ids=["update", "undo"],
+)
+def test_an_interruption_leaves_the_one_model_or_the_other(
+    act: Callable[[Path], Any], n_stops: int, earlier: dict[int, list[int]], tmp_path: Path
+) -> None:
     for number in (1, 2, 3):
         store.save(tmp_path / "m", example(number), keep=2)
     found = []
-    for folder in interrupted_everywhere(tmp_path / "m", lambda folder: store.undo(folder, keep=2)):
-        found.append(number_of(folder))
-        assert _earlier_numbers(folder) == ([2, 1] if found[-1] == 3 else [1])
-    assert len(found) > 20 and set(found) == {2, 3}
+    for folder in interrupted_everywhere(tmp_path / "m", act):
+        found.append(which(folder))
+        assert _earlier_numbers(folder) == earlier[found[-1]]
+        if found[-1] == 4:
+            assert store.undo(folder, keep=3) == 2 and which(folder) == 3
+    assert len(found) > n_stops and set(found) == set(earlier)
 
 
 def _earlier_numbers(folder: Path) -> list[int]:
@@ -105,7 +88,7 @@ def _earlier_numbers(folder: Path) -> list[int]:
     for manifest in write.earlier(folder):
         described = json.loads(manifest.read_bytes())["model"]
         assert all((folder / entry["file"]).exists() for entry in described["arrays"].values())
-        found.append(described["meta"]["number"])
+        found.append(described["params"]["number"])
     return found
 
 
@@ -115,9 +98,9 @@ def test_a_damaged_earlier_version_is_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "earlier.000001.json").write_bytes(b"{}")
     with raises(ModelError, "earlier.000001.json"):
         store.undo(tmp_path)
-    assert number_of(tmp_path) == 1
+    assert which(tmp_path) == 1
     store.save(tmp_path, example(2), keep=1)
-    assert store.undo(tmp_path) == 0 and number_of(tmp_path) == 1
+    assert store.undo(tmp_path) == 0 and which(tmp_path) == 1
 
 
 def test_a_lock_that_is_left_is_taken_over(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 from kit.errors import raises
 
 import sylvan
-from sylvan import Ensemble, LexicalMatcher, TextModel, TopK, XRLinear
+from sylvan import LexicalMatcher, TopK
 from sylvan.data import LabelTerms, SubjectVocabulary
 from sylvan.errors import DataError, ModelError, ParameterError, UnsupportedError
 from sylvan.models.lexical.matching import FEATURES
@@ -182,13 +182,6 @@ def test_new_words_and_labels(untaught: LexicalMatcher, tmp_path: Path) -> None:
         model.update()
     with raises(UnsupportedError, "forget"):
         model.update(forget=[0])
-
-
-def test_ensembles_of_texts() -> None:
-    texts, labels = rows()
-    both = Ensemble([LexicalMatcher(n_trees=3), TextModel(model=XRLinear())]).fit(texts, labels)
-    assert both.rank(["the sea"], k=1).names == [["S"]] or both.rank(["sea river"], k=1).names == [["S"]]
-    assert both.calibrator_ is not None and both.explain("the sea river", "S").notes
 
 
 @pytest.mark.parametrize(

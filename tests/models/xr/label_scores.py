@@ -1,10 +1,16 @@
-"""What every label scores for every row."""
+"""What updates of trees are tested by: what every label scores for every row, and whether clusters are split."""
 
 from __future__ import annotations
 
+import copy
+import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+
+from sylvan import LabelTree
+from sylvan.models.xr.updates import ROOM
 
 
 def label_scores(model: Any, X: Any) -> np.ndarray:
@@ -14,3 +20,19 @@ def label_scores(model: Any, X: Any) -> np.ndarray:
     rows, places = np.nonzero(top.labels >= 0)
     found[rows, top.labels[rows, places]] = top.scores[rows, places]
     return found
+
+
+def of_one_tree(model: Any, ranker: Any) -> Any:
+    """The model that has this one of its trees alone."""
+    alone = copy.copy(model)
+    alone.fitted_ = replace(model.fitted_, rankers=[ranker])
+    return alone
+
+
+def assert_split(model: Any, tree: LabelTree) -> None:
+    """No cluster has much more than ``max_leaf`` labels, unless many lie beside it, and no more than that do."""
+    if tree.depth > 1:
+        sizes, beside = (np.diff(offsets) for offsets in (tree.child_offsets[-1], tree.child_offsets[-2]))
+        most = ROOM * model.branching
+        assert (sizes[np.repeat(beside, beside) < most] <= ROOM * model.max_leaf).all()
+        assert beside.max() <= math.ceil(most)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -38,6 +39,7 @@ def test_what_section_3_says_of_layers() -> None:
     assert layer_words(PAPER, "negatives", 4) == ["tfn", "tfn", "tfn", "tfn+man"]
     assert layer_words(PAPER, "combine", 4) == [*["l3_hinge:nested"] * 3, "ranker"]
     assert layer_words(PAPER, "combine", 1) == ["ranker"]
+    assert layer_words(XRLinear(combine="paper"), "combine", 4) == [*["l3_hinge"] * 3, "ranker"]
 
 
 def sigma(g: float, h: float) -> float:
@@ -45,12 +47,17 @@ def sigma(g: float, h: float) -> float:
     return math.exp(-(max(1 - g, 0) ** 3)) * math.exp(-(max(1 - h, 0) ** 3))
 
 
-def matched(x: np.ndarray, models: list, tree: LabelTree, beam: int) -> list[int]:
+def along_the_path(g: float, h: float) -> float:
+    """The product along the path, which both readings of Eq. 13 begin with."""
+    return g * sigma(1.0, h)
+
+
+def matched(x: np.ndarray, models: list, tree: LabelTree, beam: int, score: Callable = sigma) -> list[int]:
     """f_b of Algorithm 2 after the layers in ``models``: the beam of the last of them, and f(0) = 1 of the root."""
     followed = {0: 1.0}
     for (weights, intercepts), offsets in zip(models, tree.child_offsets, strict=False):
         scores = {
-            child: sigma(g, float(x @ weights[:, child] + intercepts[child]))
+            child: score(g, float(x @ weights[:, child] + intercepts[child]))
             for node, g in followed.items() for child in range(offsets[node], offsets[node + 1])
         }  # fmt: skip
         followed = dict(sorted(scores.items(), key=lambda item: -item[1])[:beam])
@@ -87,19 +94,7 @@ def test_algorithm_2_as_it_stands() -> None:
         h = sorted(((float(x @ W[:, leaf] + b[leaf]), int(tree.leaf_labels[leaf])) for leaf in leaves), reverse=True)
         assert [label for _, label in h[:3]] == labels.tolist()
         np.testing.assert_allclose(scores, [score for score, _ in h[:3]], atol=2e-3)
-        nested += clusters != product_clusters(x, models[:2], tree, beam)
+        nested += clusters != matched(x, models[:2], tree, beam, along_the_path)
     assert nested  # rows that the other reading of Eq. 13 leads elsewhere
     product = XRLinear.preset("paper", n_trees=1, tree=tree, beam=beam, combine="paper", **exact).fit(X, Y)
     assert not np.array_equal(product.rank(X, k=3).labels, top.labels)
-
-
-def product_clusters(x: np.ndarray, models: list, tree: LabelTree, beam: int) -> list[int]:
-    """The beam by the product along the path, which both readings of Eq. 13 begin with."""
-    followed = {0: 1.0}
-    for (weights, intercepts), offsets in zip(models, tree.child_offsets, strict=False):
-        scores = {
-            child: g * sigma(1.0, float(x @ weights[:, child] + intercepts[child]))
-            for node, g in followed.items() for child in range(offsets[node], offsets[node + 1])
-        }  # fmt: skip
-        followed = dict(sorted(scores.items(), key=lambda item: -item[1])[:beam])
-    return sorted(followed)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,53 +15,40 @@ from kit.errors import raises
 from sklearn.base import clone
 
 import sylvan
-from sylvan import LabelTree, XRLinear, indexing, metrics
+from sylvan import LabelTree, XRLinear, indexing
 from sylvan.errors import DataError, ParameterError
 from sylvan.models.xr.params import layer_words
-
-
-def test_overlapping_clusters() -> None:
-    X, Y, X_test, Y_test = books()
-    model = XRLinear(overlap=2, n_jobs=2).fit(X, Y)
-    assert model.tree_.n_leaves > model.tree_.n_labels == Y.shape[1]
-    top = model.rank(X_test, k=10)
-    for row in top.labels:
-        assert len(set(row[row >= 0])) == (row >= 0).sum()
-    assert metrics.precision(Y_test, top, at=(1,))[1] > 0.35
 
 
 def shares(n_labels: int) -> np.ndarray:
     return np.random.default_rng(0).random(n_labels)
 
 
-@pytest.mark.parametrize(
-    ("params", "by_hand"),
-    [
-        ({"max_features_per_label": 4}, lambda X, Y, own: indexing.pifa(X, Y, max_features_per_label=4)),
-        ({"max_features_per_label": None}, lambda X, Y, own: indexing.pifa(X, Y, max_features_per_label=None)),
-        ({"embedding": "spectral"}, lambda X, Y, own: indexing.spectral(Y, 64)),
-        ({"embedding": "spectral", "spectral_dimensions": 5}, lambda X, Y, own: indexing.spectral(Y, 5)),
-        ({"embedding": "pifa_lf", "alpha": 0.0}, lambda X, Y, own: indexing.pifa_lf(X, Y, own, alpha=0.0)),
-        (
-            {"embedding": "pifa_lf", "alpha": shares},
-            lambda X, Y, own: indexing.pifa_lf(X, Y, own, alpha=shares(Y.shape[1])),
-        ),
-        (
-            {"embedding": "pifa_lf", "max_features_per_label": 3},
-            lambda X, Y, own: indexing.pifa_lf(X, Y, own, max_features_per_label=3),
-        ),
-    ],
-    ids=["4 features", "all features", "spectral", "5 dimensions", "one share", "a share a label", "3 of labels' own"],
-)
-def test_what_the_embeddings_take(params: dict, by_hand: Callable) -> None:
+def by_hand(X: Any, Y: Any, own: Any, embedding: str = "pifa", **params: Any) -> Any:
+    if embedding == "spectral":
+        return indexing.spectral(Y, params.get("spectral_dimensions", 64))
+    return indexing.pifa_lf(X, Y, own, **params) if embedding == "pifa_lf" else indexing.pifa(X, Y, **params)
+
+
+EMBEDDINGS: dict[str, dict[str, Any]] = {
+    "4 features": {"max_features_per_label": 4}, "all features": {"max_features_per_label": None},
+    "spectral": {"embedding": "spectral"}, "5 dimensions": {"embedding": "spectral", "spectral_dimensions": 5},
+    "one share": {"embedding": "pifa_lf", "alpha": 0.0}, "a share a label": {"embedding": "pifa_lf", "alpha": shares},
+    "3 of labels' own": {"embedding": "pifa_lf", "max_features_per_label": 3},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", EMBEDDINGS)
+def test_what_the_embeddings_take(name: str) -> None:
     X, Y, *_ = books(400)
     own = X[np.random.default_rng(0).integers(0, X.shape[0], Y.shape[1])]
-    given = {name: value(Y.shape[1]) if callable(value) else value for name, value in params.items()}
-    about = {"label_features": own} if given.get("embedding") == "pifa_lf" else {}
+    given = {name: value(Y.shape[1]) if callable(value) else value for name, value in EMBEDDINGS[name].items()}
+    embedding = {"embedding": given.get("embedding", "pifa")}
+    about = {"label_features": own} if embedding["embedding"] == "pifa_lf" else {}
     trees = XRLinear(**given, max_leaf=20).index(X, Y, **about)
-    assert trees == [LabelTree.build(by_hand(X, Y, own), 16, 20, seed=0)]
-    usual = XRLinear(**({"embedding": "pifa_lf"} if about else {}), max_leaf=20).index(X, Y, **about)
-    assert trees != usual or params.get("max_features_per_label", 0) is None
+    assert trees == [LabelTree.build(by_hand(X, Y, own, **given), 16, 20, seed=0)]
+    usual = XRLinear(**(embedding if about else {}), max_leaf=20).index(X, Y, **about)
+    assert trees != usual or name == "all features"
 
 
 def test_a_share_for_each_label_is_cloned_and_saved(tmp_path: Path) -> None:
@@ -101,18 +88,6 @@ def test_a_model_that_was_saved_without_them_has_the_defaults() -> None:
     older = {k: v for k, v in state.params.items() if k not in ("max_features_per_label", "spectral_dimensions")}
     params = XRLinear.from_state(dataclasses.replace(state, params=older)).get_params()
     assert (params["max_features_per_label"], params["spectral_dimensions"]) == (1024, 64)
-
-
-def test_the_papers_choices_are_lists_of_them() -> None:
-    X, Y, X_test, _ = books(400)
-    shape = {"branching": 4, "max_leaf": 20}
-    word = XRLinear(negatives="paper", combine="paper", **shape, n_jobs=2).fit(X, Y)
-    depth = word.tree_.depth
-    upper = depth - 1
-    spelled = XRLinear(
-        negatives=["tfn"] * upper + ["tfn+man"], combine=["l3_hinge"] * upper + ["ranker"], **shape, n_jobs=1
-    ).fit(X, Y)
-    assert np.array_equal(word.rank(X_test).scores, spelled.rank(X_test).scores)
 
 
 @pytest.mark.parametrize("name", ["negatives", "combine"])
