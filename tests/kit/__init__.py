@@ -1,1 +1,1 @@
-"""What tests of several rooms share: data whose answer is known, bits of whatever is compared, weights as a matrix."""
+"""What tests of several rooms share: data with known answers, bits of whatever is compared, weights, commands."""
