@@ -239,17 +239,6 @@ def test_only_a_user_s_oldest_window_is_padded() -> None:
     assert sorted(data.items[i] for i in targets[targets >= 0]) == [str(i) for i in range(1, 8)]
 
 
-def test_questions_know_history_targets_and_what_was_seen() -> None:
-    data = build_sequences("aaaab", "wxyzw", min_interactions=1)
-    name = data.items
-    questions = Questions(np.array([0, 0, 1]), np.array([1, 3, 4]))
-    history = [[name[i] if i >= 0 else "" for i in row] for row in questions.history(data, 2).tolist()]
-    assert history == [["", "w"], ["x", "y"], ["", ""]]
-    assert [name[i] for i in questions.targets(data)] == ["x", "z", "w"]
-    rows, items = questions.seen(data)
-    assert rows.tolist() == [0, 1, 1, 1] and [name[i] for i in items] == ["w", "w", "x", "y"]
-
-
 def test_training_counts_are_of_targets() -> None:
     data = build_sequences("aaabbb", "xyzxxz", min_interactions=1)
     nothing = Questions(np.zeros(0, np.int64), np.zeros(0, np.int64))
@@ -293,14 +282,6 @@ def test_scores_that_are_no_numbers_rank_last() -> None:
     table = torch.randn(8, 2)
     queries = torch.tensor([[float("nan"), 0.0], [float("inf"), 0.0]])
     assert target_ranks(queries, table, torch.tensor([0, 0])).tolist() == [8, 8]
-
-
-def test_the_item_asked_for_stays_in_though_it_was_seen() -> None:
-    table = torch.eye(4)
-    queries = torch.tensor([[3.0, 2.0, 1.0, 0.0]])
-    seen = torch.tensor([0, 0]), torch.tensor([0, 2])
-    assert target_ranks(queries, table, torch.tensor([2])).item() == 3
-    assert target_ranks(queries, table, torch.tensor([2]), seen).item() == 2
 
 
 def test_chunks_hold_few_scores() -> None:

@@ -66,14 +66,6 @@ def test_every_form_of_names_is_one(form: Any) -> None:
     assert make().fit(X, form(names)).predict(Q).tolist() == WOODS
 
 
-def test_ids_are_classes_that_occur() -> None:
-    model = make().fit(X, y + 2)
-    assert model.n_labels_ == 6 and model.classes_.tolist() == [2, 3, 4, 5, 6, 7]
-    assert model.predict(Q).tolist() == [2, 3, 4, 5, 6, 7]
-    assert model.predict_proba(Q).shape == (6, 6)
-    assert model.label_counts_.tolist() == [20] * 6
-
-
 @pytest.mark.parametrize(
     ("bad", "sentence"),
     [

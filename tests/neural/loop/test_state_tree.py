@@ -57,30 +57,6 @@ def test_nan_and_arrays(tmp_path: Path) -> None:
     assert math.isnan(back["a"]) and back["b"].tolist() == [0, 1, 2]
 
 
-@pytest.mark.parametrize("optimizer", [torch.optim.Adam, torch.optim.Adagrad, torch.optim.SGD, torch.optim.SparseAdam])
-def test_optimizers(optimizer: Any, tmp_path: Path) -> None:
-    def stepped() -> tuple[torch.nn.Embedding, Any]:
-        torch.manual_seed(1)
-        module = torch.nn.Embedding(5, 3, sparse=optimizer is torch.optim.SparseAdam)
-        return module, optimizer(module.parameters(), lr=0.1)
-
-    def step(module: torch.nn.Embedding, made: Any) -> None:
-        made.zero_grad()
-        module(torch.tensor([1, 3])).sum().backward()
-        made.step()
-
-    module, made = stepped()
-    step(module, made)
-    save_tree(tmp_path / "t", {"m": module.state_dict(), "o": made.state_dict()}, kind="test")
-    step(module, made)
-    again, other = stepped()
-    tree = load_tree(tmp_path / "t", kind="test")
-    again.load_state_dict(tree["m"])
-    other.load_state_dict(tree["o"])
-    step(again, other)
-    assert torch.equal(module.weight, again.weight)
-
-
 @pytest.mark.parametrize("value", [object(), {1.5: 2}, torch.eye(2).to_sparse(), 1j, torch.zeros(1) * 1j])
 def test_what_it_cannot_hold_is_refused(value: Any, tmp_path: Path) -> None:
     with raises(ParameterError, "'x'"):

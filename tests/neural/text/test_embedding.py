@@ -186,15 +186,6 @@ def test_a_file_that_is_busy_is_left_alone(tmp_path: Path, monkeypatch: pytest.M
     assert mine.n_encoded == 0
 
 
-def test_vectors_are_stored_text_by_text(tmp_path: Path) -> None:
-    mine = encoder()
-    for i in range(100):
-        embed(mine, [f"text {i}"], cache=tmp_path)
-    mine.n_encoded = 0
-    embed(mine, [f"text {i}" for i in range(100)], cache=tmp_path)
-    assert mine.n_encoded == 0 and list(tmp_path.iterdir()) == [stored(tmp_path)]
-
-
 def test_many_at_once(tmp_path: Path) -> None:
     """Threads stand for processes: all that they share is the folder."""
     expected = embed(encoder(), TEXTS)

@@ -161,15 +161,6 @@ def test_queries_that_are_no_numbers_spoil_nothing(parameters: dict[str, bool], 
     assert torch.isfinite(sampler.log_prob(asked(), torch.arange(300))).all()
 
 
-@pytest.mark.parametrize("n_queries", [1, 2])
-def test_few_or_equal_queries(n_queries: int) -> None:
-    sampler = MIDX(30, 4, n_codewords=4, query_aware=True)
-    sampler.refresh(embeddings(30, 4))
-    sampler.sample(torch.ones(n_queries, 4), 3)
-    sampler.refresh(embeddings(30, 4))
-    assert float(sampler.log_prob(torch.ones(1, 4), torch.arange(30)).exp().sum()) == pytest.approx(1, abs=1e-5)
-
-
 def test_codewords_trained_beside_the_model_cannot_be_made_for_queries() -> None:
     with raises(ParameterError, "query_aware", "MIDX", "False"):
         MIDX(10, 4, learnable="joint", query_aware=True)
