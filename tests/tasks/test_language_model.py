@@ -134,13 +134,6 @@ def test_perplexity_is_the_naive_one(model: str, corpus: Corpus, monkeypatch: py
             assert job.evaluate(split)["perplexity"] == pytest.approx(naive_perplexity(job, ids), rel=1e-5)
 
 
-def test_uniform_scores_have_the_perplexity_of_the_vocabulary(corpus: Corpus) -> None:
-    job = LanguageModel(corpus, **SMALL)
-    with torch.no_grad():
-        job.table_.zero_()
-    assert job.evaluate("test")["perplexity"] == pytest.approx(len(corpus.words), rel=1e-6)
-
-
 @pytest.mark.parametrize("given", [{"model": "lstm", "dropout": 0.1, "shared": True}, {"model": "transformer"}])
 def test_it_learns(given: dict[str, Any], corpus: Corpus) -> None:
     quick = {"n_samples": 8, "batch_size": 8, "learning_rate": 0.04, "table_learning_rate": 0.4}

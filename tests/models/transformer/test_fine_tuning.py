@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 import torch
 from fine_tuned_books import QUICK, Set, bag, books, tuned
-from kit.bits import same_bits
 from kit.errors import raises
 from kit.watching import calls_of, stopped
 
@@ -179,16 +178,6 @@ def test_candidates_are_refreshed_within_a_layer(monkeypatch: pytest.MonkeyPatch
     looked = calls_of(monkeypatch, FineTuning, "_look")
     tuned(bag(), [2], matcher=replace(QUICK, max_steps=25, refresh=10))
     assert len(looked) == 2 and not np.array_equal(*(call.result for call in looked))
-
-
-def test_the_same_seed_gives_the_same_bits_whatever_the_number_of_threads() -> None:
-    def tables(**options: Any) -> list[np.ndarray]:
-        encoder = bag(dropout=0.1)
-        found = tuned(encoder, [0, 2], matcher=replace(QUICK, max_steps=12), **options)
-        return [*(layer.table for layer in found.layers), encoder.bag.features.detach().numpy()]
-
-    first = tables()
-    same_bits(first, tables(n_jobs=3))
 
 
 # Going on after a stop.
