@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+from collections import Counter
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 from kit.bits import bits, same_bits
 from kit.books import load_sample
 from kit.errors import raises
+from kit.watching import calls_of
 
 import sylvan
 from sylvan import BeamTreeClassifier, Ensemble, NeighborRanker, TextModel, XRLinear
@@ -81,10 +83,6 @@ def place(model: TextModel, text: str, name: str, k: int = 40) -> int:
     return names.index(name) + 1 if name in names else 0
 
 
-def model_rows(labels: list[list[str]], name: str) -> int:
-    return sum(name in row for row in labels)
-
-
 def texts_of(model: TextModel) -> LabelTexts:
     assert model.label_texts_ is not None
     return model.label_texts_
@@ -107,10 +105,7 @@ class TestFit:
     def test_labels_without_rows_are_found_by_their_texts_on_the_sample(self) -> None:
         sample = load_sample()
         texts, labels = sample.train.texts[:3000], sample.train.labels[:3000]
-        counts: dict[str, int] = {}
-        for row in labels:
-            for name in row:
-                counts[name] = counts.get(name, 0) + 1
+        counts = Counter(name for row in labels for name in row)
         hidden = set(sorted(name for name, n in counts.items() if n >= 8)[::5])
         seen = [(text, left) for text, row in zip(texts, labels, strict=True) if (left := [*{*row} - hidden])]
         given = [text for text, _ in seen], [sorted(row) for _, row in seen]
@@ -122,7 +117,8 @@ class TestFit:
 
         model = TextModel(unlearned="answer").fit(*given, label_texts={name: name for name in counts})
         described = np.diff(texts_of(model).texts.indptr) > 0  # a few have no word of a title
-        alone = [name for name in counts if described[model.vocabulary_.id(name)] and model_rows(given[1], name) == 0]
+        learned = {name for row in given[1] for name in row}
+        alone = [name for name in counts if described[model.vocabulary_.id(name)] and name not in learned]
         assert sorted(names_of(model)) == sorted(alone) and np.count_nonzero(described) > 0.95 * len(counts)
         as_rows = TextModel().fit([*given[0], *counts], [*given[1], *([name] for name in counts)], label_texts=None)
         assert len(hidden) >= 10 and found(model) > 0.2 > 0.1 > found(as_rows)
@@ -174,17 +170,15 @@ class TestFit:
         assert (tops[0].labels == tops[1].labels).all() and (tops[0].scores == tops[1].scores).all()
 
     def test_rows_alone_calibrate(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        asked: list[Any] = []
-        train = xr_linear.train
-        watched = lambda *given, **options: asked.extend(given[2]) or train(*given, **options)  # noqa: E731
-        monkeypatch.setattr(xr_linear, "train", watched)
+        trainings = calls_of(monkeypatch, xr_linear, "train")
         texts, labels = [f"{word} {n}" for n in range(100) for word in ("whale", "bread")], [0, 1] * 100
         names = {str(label): "whale" for label in range(400)}
         model = TextModel(unlearned="answer").fit(texts, labels, label_texts=names)
         assert model.calibrator_ is None and model.model.calibrator_ is not None  # the texts' rows are more than half
-        assert len(asked) == 1 and len(asked[0]) > 0 and max(asked[0]) < len(texts)
+        (held_out,) = trainings[0].args[2]
+        assert len(trainings) == 1 and len(held_out) > 0 and max(held_out) < len(texts)
         TextModel(unlearned="answer").fit(texts[:100], labels[:100], label_texts=names)
-        assert len(asked) == 1  # too few rows to hold any out, however many texts there are
+        assert [*trainings[1].args[2]] == []  # too few rows to hold any out, however many texts there are
 
     def test_any_number_of_threads_gives_the_same_bits(self, kept: TextModel) -> None:
         same_bits(texts_of(fitted(n_jobs=3)), texts_of(kept))

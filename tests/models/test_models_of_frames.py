@@ -34,7 +34,6 @@ MODELS: list[Callable[[], Any]] = [
     lambda: NeighborRanker(n_jobs=1),
     lambda: Ensemble([XRLinear(n_jobs=1), NeighborRanker(n_jobs=1)], n_jobs=1),
 ]
-models = pytest.mark.parametrize("model", MODELS, ids=["XRLinear", "NeighborRanker", "Ensemble"])
 
 
 def column(make: Any, values: list[Any]) -> Any:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from kit.bits import bits
+from kit.bits import bits, same_bits
 from kit.books import load_sample
 from kit.errors import raises
 
@@ -199,35 +199,27 @@ def make(**params: Any) -> TextModel:
     return TextModel(TfidfVectorizer(ngrams=(1, 2), sublinear_tf=True, **params), XRLinear(branching=4, max_leaf=20))
 
 
-def same_model(one: TextModel, other: TextModel) -> bool:
-    return (
-        list(one.vocabulary_) == list(other.vocabulary_)
-        and one.vectorizer.vocabulary_ == other.vectorizer.vocabulary_
-        and bits(one) == bits(other)
-    )
-
-
 @pytest.mark.parametrize("size", [1, 97, 10_000])
 @pytest.mark.parametrize("params", [{"n_jobs": 1}, {"n_jobs": 3, "min_df": 2, "max_features": 400}])
 def test_the_same_model(size: int, params: dict[str, Any]) -> None:
-    assert same_model(make(**params).fit_blocks(blocks(size)), make(**params).fit(BOOKS, HEADINGS))
+    same_bits(make(**params).fit_blocks(blocks(size)), make(**params).fit(BOOKS, HEADINGS))
 
 
 def test_within_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checkpointed, "private_bytes", lambda _: 0)
-    assert same_model(make().fit_blocks(blocks(100), memory_limit="10MB"), make().fit(BOOKS, HEADINGS))
+    same_bits(make().fit_blocks(blocks(100), memory_limit="10MB"), make().fit(BOOKS, HEADINGS))
 
 
 def test_relevances_in_some_blocks() -> None:
     weights = [[1.0 + row % 3 for _ in labels] for row, labels in enumerate(HEADINGS)]
     pairs = [list(zip(*row, strict=True)) for row in zip(HEADINGS, weights, strict=True)]
-    assert same_model(make().fit_blocks(blocks(50, weights)), make().fit(BOOKS, pairs))
+    same_bits(make().fit_blocks(blocks(50, weights)), make().fit(BOOKS, pairs))
 
 
 def test_from_a_file(tmp_path: Path) -> None:
     path = tmp_path / "train.jsonl"
     data.write_jsonl(path, BOOKS, HEADINGS)
-    assert same_model(make().fit_blocks(data.stream_jsonl(path, rows=64)), make().fit(BOOKS, HEADINGS))
+    same_bits(make().fit_blocks(data.stream_jsonl(path, rows=64)), make().fit(BOOKS, HEADINGS))
 
 
 @pytest.mark.parametrize(

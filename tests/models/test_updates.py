@@ -1,4 +1,4 @@
-"""Bringing models up to date that are made of others, or that learn by storing: what comes out is what fit gives."""
+"""Bringing models up to date that are made of others: what comes out is what fit gives."""
 
 from __future__ import annotations
 
@@ -26,56 +26,6 @@ def some_rows(n: int, seed: int = 0) -> tuple[sp.csr_matrix, sp.csr_matrix]:
     X = sp.random(n, 40, 0.2, "csr", np.float32, random)
     Y = sp.csr_matrix((random.random((n, 12)) < 0.15).astype(np.float32))
     return X, Y
-
-
-class TestNeighbors:
-    def test_it_comes_to_what_fit_gives(self, tmp_path: Path) -> None:
-        X, Y = some_rows(300)
-        model = NeighborRanker().fit(X[:200], Y[:200, :9])
-        model.update(X[200:250], Y[200:250, :11]).update(X[250:], Y[250:], forget=[3, 210])
-        model.save(tmp_path / "m")
-        rows = np.setdiff1d(np.arange(300), [3, 210])
-        again = NeighborRanker().fit(X[rows], _as_given(Y)[rows])
-        for tried in (model, sylvan.load(tmp_path / "m")):
-            assert tried.row_ids_.tolist() == rows.tolist()
-            a, b = tried.rank(X, 12), again.rank(X, 12)
-            np.testing.assert_allclose(a.scores, b.scores, atol=1e-5)
-            assert np.mean(a.labels == b.labels) > 0.99
-            assert tried.update(X[:1], [[1]]).row_ids_[-1] == 300
-
-    def test_weights_and_merged_labels(self) -> None:
-        X, Y = some_rows(60)
-        weight = np.linspace(0.5, 2, 60)
-        model = NeighborRanker(calibration=None).fit(X[:40], Y[:40], weight[:40])
-        model.update(X[40:], Y[40:], weight[40:]).update(merge={2: [5, 7]})
-        merged = Y.tolil()
-        merged[:, 2] = Y[:, [2, 5, 7]].max(axis=1)
-        merged[:, [5, 7]] = 0
-        again = NeighborRanker(calibration=None).fit(X, merged.tocsr(), weight)
-        assert model.removed_labels_.tolist() == [5, 7]
-        np.testing.assert_allclose(model.rank(X, 10).scores, again.rank(X, 10).scores, atol=1e-5)
-
-    def test_errors_change_nothing(self) -> None:
-        X, Y = some_rows(30)
-        model = NeighborRanker().fit(X, Y).update(forget=[4])
-        before = model.rank(X, 5)
-        for given, words in (
-            ({"forget": [4]}, "row 4"), ({"forget": [30]}, "[0, 29]"),
-            ({}, ("X", "nothing")), ({"X": X}, ("X", "Y", "together")), ({"merge": {1: [1]}}, "merged"),
-            ({"forget": [*range(4), *range(5, 30)]}, "left"),
-            ({"rows": (X, Y)}, ("rows", "keeps")), ({"sample_weight": [1.0], "forget": [5]}, "sample_weight"),
-        ):  # fmt: skip
-            with raises(DataError, words):
-                model.update(**given)
-        np.testing.assert_array_equal(model.rank(X, 5).scores, before.scores)
-
-
-def _as_given(Y: sp.csr_matrix) -> sp.csr_matrix:
-    """The labels as they came: the first rows without those that weren't there yet."""
-    dense = Y.toarray()
-    dense[:200, 9:] = 0
-    dense[200:250, 11:] = 0
-    return sp.csr_matrix(dense)
 
 
 def test_columns_are_never_fewer() -> None:

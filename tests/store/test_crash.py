@@ -9,8 +9,8 @@ from __future__ import annotations
 import builtins
 import errno
 import io
+import itertools
 import os
-import shutil
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -117,28 +117,32 @@ def test_ctrl_c_at_every_line(tmp_path: Path, first: bool, monkeypatch: pytest.M
 
 
 class Faults:
-    """Counts the calls that reach the system and lets one of them fail."""
+    """Counts the calls that reach the system, writes to files too, and lets one of them fail."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, code: int) -> None:
-        self.code, self.fail_at, self.count = code, 0, 0
+    def __init__(self, patch: pytest.MonkeyPatch, code: int, fail_at: int) -> None:
+        self.code, self.fail_at, self.count = code, fail_at, 0
+        step, opened = self.step, io.open
+
+        class File(io.FileIO):
+            def write(self, data: Any) -> int:
+                step()
+                return super().write(data)
+
+        def open_file(file: Any, mode: str = "r", *args: Any, **kwargs: Any) -> Any:
+            step()
+            return File(file, mode) if "x" in mode else opened(file, mode, *args, **kwargs)
+
         for name in ("fsync", "replace", "rename", "unlink", "open", "mkdir", "listdir"):
-            monkeypatch.setattr(os, name, self.wrap(getattr(os, name)))
-        real_open = io.open
-
-        def open_counted(file: Any, mode: str = "r", *args: Any, **kwargs: Any) -> Any:
-            self.step()
-            stream = real_open(file, mode, *args, **kwargs)
-            return Failing(stream, self) if "x" in mode else stream
-
-        monkeypatch.setattr(io, "open", open_counted)
-        monkeypatch.setattr(builtins, "open", open_counted)
+            patch.setattr(os, name, self.counted(getattr(os, name)))
+        for module in (io, builtins):
+            patch.setattr(module, "open", open_file)
 
     def step(self) -> None:
         self.count += 1
         if self.count == self.fail_at:
             raise OSError(self.code, os.strerror(self.code))
 
-    def wrap(self, call: Callable[..., Any]) -> Callable[..., Any]:
+    def counted(self, call: Callable[..., Any]) -> Callable[..., Any]:
         def counted(*args: Any, **kwargs: Any) -> Any:
             self.step()
             return call(*args, **kwargs)
@@ -146,64 +150,36 @@ class Faults:
         return counted
 
 
-class Failing:
-    """A file whose writes may fail after half of the bytes."""
-
-    def __init__(self, stream: Any, faults: Faults) -> None:
-        self.stream, self.faults = stream, faults
-
-    def write(self, data: Any) -> None:
-        half = memoryview(data).nbytes // 2
-        self.stream.write(memoryview(data)[:half])
-        self.faults.step()
-        self.stream.write(memoryview(data)[half:])
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.stream, name)
-
-    def __enter__(self) -> Failing:
-        return self
-
-    def __exit__(self, *details: object) -> None:
-        self.stream.close()
-
-
 @pytest.mark.parametrize("first", [True, False])
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO])
 def test_every_failing_call_is_a_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: bool, code: int
 ) -> None:
-    folder = tmp_path / "place" / "m"
-    (tmp_path / "place").mkdir()
-    if not first:
-        store.save(folder, example(1))
-    before = None if first else 1
-    reached, failures, at = True, 0, 0
-    while reached:
-        at += 1
+    in_small_chunks(monkeypatch.setattr)
+    failures = 0
+    for at in itertools.count(1):
+        folder = tmp_path / str(at) / "m"
+        folder.parent.mkdir()
+        if not first:
+            store.save(folder, example(1))
+        outcome = ""
         with monkeypatch.context() as patch:
-            faults = Faults(patch, code)
-            faults.fail_at = at
+            faults = Faults(patch, code, at)
             try:
                 store.save(folder, example(2))
             except ModelError as error:
-                failures += 1
                 outcome = str(error)
-            else:
-                outcome = ""
-            reached = faults.count >= at
         if outcome:
+            failures += 1
             assert os.strerror(code) in outcome and "What was there before is unchanged" in outcome
-            assert which(folder) == before, at
+            assert which(folder) == (None if first else 1), at
             # Nothing is left behind either, unless the very call that removes it is the one that failed.
             store.save(folder, example(1))
             assert len(os.listdir(folder)) == ENTRIES and os.listdir(folder.parent) == ["m"]
         else:
             assert which(folder) == 2
-        if first:
-            shutil.rmtree(folder)
-        else:
-            store.save(folder, example(1))
+        if faults.count < at:
+            break
     assert failures >= 10
 
 

@@ -34,6 +34,12 @@ def read(state: State) -> dict[str, bytes]:
     return {name: Path(os.fsdecode(path)).read_bytes() for name, path in state.files.items()}  # type: ignore[arg-type]
 
 
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    store.save(tmp_path / "m", example())
+    return tmp_path / "m"
+
+
 @pytest.mark.parametrize("mmap", [True, False])
 @pytest.mark.parametrize("verify", ["auto", True, False])
 def test_round_trip(mmap: bool, verify: bool | str, tmp_path: Path) -> None:
@@ -66,9 +72,7 @@ def test_only_a_model_with_files_needs_a_later_sylvan(tmp_path: Path) -> None:
     assert read(store.load(tmp_path / "files", mmap=False).parts["part"]) == {"encoder/config.json": b"inner"}
 
 
-def test_a_replaced_model_leaves_nothing_and_an_own_folder_stays(tmp_path: Path) -> None:
-    folder = tmp_path / "m"
-    store.save(folder, example())
+def test_a_replaced_model_leaves_nothing_and_an_own_folder_stays(folder: Path) -> None:
     (folder / "notes.20261121").mkdir()
     (folder / "notes.20261121" / "mine").write_text("mine")
     before = store.load(folder)
@@ -107,9 +111,7 @@ def test_sources_that_are_none(tmp_path: Path) -> None:
         refuse({"a/b": tmp_path / "pipe"}, "file")
 
 
-def test_files_that_were_altered(tmp_path: Path) -> None:
-    folder = tmp_path / "m"
-
+def test_files_that_were_altered(folder: Path) -> None:
     def spoilt(data: bytes | None) -> State:
         store.save(folder, example())
         loaded = store.load(folder)
@@ -133,9 +135,8 @@ def test_files_that_were_altered(tmp_path: Path) -> None:
         store.need_files(loaded, "decoder")
 
 
-def test_a_file_that_the_manifest_does_not_name(tmp_path: Path) -> None:
-    store.save(tmp_path / "m", example())
-    loaded = store.load(tmp_path / "m")
+def test_a_file_that_the_manifest_does_not_name(folder: Path) -> None:
+    loaded = store.load(folder)
     folder = store.need_files(loaded, "encoder")
     (folder / ".DS_Store").write_bytes(b"")
     (folder / ".cache").mkdir()
@@ -163,11 +164,10 @@ def test_a_file_that_the_manifest_does_not_name(tmp_path: Path) -> None:
         (lambda m, c: c.update(format_version=1), (1, "files")),
     ],
 )
-def test_manifests_that_lie_about_files(change: Any, fault: object, tmp_path: Path) -> None:
-    store.save(tmp_path / "m", example())
-    contents = store.contents(tmp_path / "m")
+def test_manifests_that_lie_about_files(change: Any, fault: object, folder: Path) -> None:
+    contents = store.contents(folder)
     change(contents["model"], contents)
     contents["checksum"] = manifest.checksum_of(contents)
-    (tmp_path / "m" / manifest.NAME).write_text(json.dumps(contents))
+    (folder / manifest.NAME).write_text(json.dumps(contents))
     with raises(ModelError, fault):
-        store.load(tmp_path / "m")
+        store.load(folder)

@@ -41,6 +41,12 @@ def assert_same(a: State, b: State) -> None:
     assert contents(a) == contents(b)
 
 
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    store.save(tmp_path / "m", example())
+    return tmp_path / "m"
+
+
 @pytest.mark.parametrize("mmap", [True, False])
 @pytest.mark.parametrize("verify", ["auto", True, False])
 def test_round_trip(tmp_path: Path, mmap: bool, verify: bool | str) -> None:
@@ -124,57 +130,52 @@ def test_verify_takes_three_values(tmp_path: Path) -> None:
         store.load(tmp_path, verify="yes")
 
 
-def test_an_altered_number_is_found_by_its_checksum(tmp_path: Path) -> None:
-    store.save(tmp_path / "m", example())
-    (file,) = (tmp_path / "m").glob("layer0.values.*.npy")
+def test_an_altered_number_is_found_by_its_checksum(folder: Path) -> None:
+    (file,) = folder.glob("layer0.values.*.npy")
     data = bytearray(file.read_bytes())
     data[-1] ^= 1
     file.write_bytes(data)
     with raises(ModelError, file.name, "altered"):
-        store.load(tmp_path / "m", mmap=False)
+        store.load(folder, mmap=False)
     with raises(ModelError, "altered"):
-        store.load(tmp_path / "m", mmap=True, verify=True)
-    store.load(tmp_path / "m", mmap=True)
+        store.load(folder, mmap=True, verify=True)
+    store.load(folder, mmap=True)
 
 
 @pytest.mark.parametrize(("change", "state"), [(-4, "truncated"), (4, "altered")])
-def test_an_array_of_another_size_is_refused(tmp_path: Path, change: int, state: str) -> None:
-    store.save(tmp_path / "m", example())
-    (file,) = (tmp_path / "m").glob("layer0.values.*.npy")
+def test_an_array_of_another_size_is_refused(folder: Path, change: int, state: str) -> None:
+    (file,) = folder.glob("layer0.values.*.npy")
     size = file.stat().st_size
     with file.open("r+b") as stream:
         stream.truncate(size + change)
     with raises(ModelError, file.name, state, f"{size + change:,} bytes"):
-        store.load(tmp_path / "m")
+        store.load(folder)
 
 
-def test_an_altered_manifest_is_found_whatever_verify_says(tmp_path: Path) -> None:
-    store.save(tmp_path / "m", example())
-    file = tmp_path / "m" / "manifest.json"
+def test_an_altered_manifest_is_found_whatever_verify_says(folder: Path) -> None:
+    file = folder / "manifest.json"
     file.write_text(file.read_text().replace('"branching": 16', '"branching": 17'))
     with raises(ModelError, "altered"):
-        store.load(tmp_path / "m", verify=False)
+        store.load(folder, verify=False)
 
 
-def test_a_manifest_laid_out_anew_is_the_same_manifest(tmp_path: Path) -> None:
-    store.save(tmp_path / "m", example())
-    file = tmp_path / "m" / "manifest.json"
+def test_a_manifest_laid_out_anew_is_the_same_manifest(folder: Path) -> None:
+    file = folder / "manifest.json"
     file.write_text(json.dumps(json.loads(file.read_text()), sort_keys=True, ensure_ascii=False), "utf-8")
-    assert_same(store.load(tmp_path / "m"), example())
+    assert_same(store.load(folder), example())
 
 
-def test_a_newer_format_says_what_to_install(tmp_path: Path) -> None:
-    store.save(tmp_path / "m", example())
-    file = tmp_path / "m" / "manifest.json"
+def test_a_newer_format_says_what_to_install(folder: Path) -> None:
+    file = folder / "manifest.json"
     contents = json.loads(file.read_text())
     contents.update(format_version=3, sylvan_version="2.7.1", model="something else by then")
     file.write_text(json.dumps(contents))
     with raises(ModelError, "2.7", 3):
-        store.load(tmp_path / "m")
+        store.load(folder)
     del contents["sylvan_version"]
     file.write_text(json.dumps(contents))
     with raises(ModelError, "later"):
-        store.load(tmp_path / "m")
+        store.load(folder)
 
 
 def test_missing_and_foreign_folders(tmp_path: Path) -> None:
@@ -190,15 +191,14 @@ def test_missing_and_foreign_folders(tmp_path: Path) -> None:
         store.load(tmp_path)
 
 
-def test_a_pipe_in_place_of_a_file_does_not_hang(tmp_path: Path) -> None:
+def test_a_pipe_in_place_of_a_file_does_not_hang(folder: Path) -> None:
     if not hasattr(os, "mkfifo"):
         pytest.skip("no pipes in this system's folders")
-    store.save(tmp_path / "m", example())
-    (file,) = (tmp_path / "m").glob("seed.*.npy")
+    (file,) = folder.glob("seed.*.npy")
     file.unlink()
     os.mkfifo(file)
     with raises(ModelError, "file"):
-        store.load(tmp_path / "m")
+        store.load(folder)
 
 
 def test_links_are_followed(tmp_path: Path) -> None:
@@ -290,25 +290,23 @@ def test_manifests_that_are_none(text: bytes, fault: object) -> None:
 
 
 @pytest.mark.parametrize("mmap", [True, False])
-def test_a_file_shorter_than_its_header_says_is_refused_though_the_manifest_agrees(mmap: bool, tmp_path: Path) -> None:
-    store.save(tmp_path / "m", example())
-    contents = store.contents(tmp_path / "m")
+def test_a_file_shorter_than_its_header_says_is_refused_though_the_manifest_agrees(mmap: bool, folder: Path) -> None:
+    contents = store.contents(folder)
     entry = contents["model"]["arrays"]["layer0.values"]
-    data = (tmp_path / "m" / entry["file"]).read_bytes()[:-4]
-    (tmp_path / "m" / entry["file"]).write_bytes(data)
+    data = (folder / entry["file"]).read_bytes()[:-4]
+    (folder / entry["file"]).write_bytes(data)
     entry.update(bytes=len(data), checksum=f"crc32:{zlib.crc32(data):08x}")
     contents["checksum"] = manifest.checksum_of(contents)
-    (tmp_path / "m" / manifest.NAME).write_text(json.dumps(contents))
+    (folder / manifest.NAME).write_text(json.dumps(contents))
     with raises(ModelError, entry["file"], len(data), len(data) + 4):
-        store.load(tmp_path / "m", mmap=mmap)
+        store.load(folder, mmap=mmap)
 
 
-def test_the_manifest_is_documented_by_what_it_holds(tmp_path: Path) -> None:
-    store.save(tmp_path / "m", example())
-    contents = json.loads((tmp_path / "m" / "manifest.json").read_text())
+def test_the_manifest_is_documented_by_what_it_holds(folder: Path) -> None:
+    contents = json.loads((folder / "manifest.json").read_text())
     assert contents["format"] == "sylvan-model" and contents["format_version"] == 1
     entry = contents["model"]["arrays"]["layer0.values"]
-    data = (tmp_path / "m" / entry["file"]).read_bytes()
+    data = (folder / entry["file"]).read_bytes()
     assert entry["dtype"] == "<f4" and entry["shape"] == [4, 5] and entry["bytes"] == len(data)
     assert entry["checksum"] == f"crc32:{zlib.crc32(data):08x}"
     assert issubclass(ModelError, SylvanError)

@@ -10,18 +10,7 @@ import pytest
 from kit.errors import raises
 
 import sylvan
-from sylvan import (
-    BeamTreeClassifier,
-    Ensemble,
-    LabelTree,
-    NeighborRanker,
-    Reranker,
-    TextModel,
-    TfidfVectorizer,
-    XRLinear,
-    data,
-    store,
-)
+from sylvan import BeamTreeClassifier, Ensemble, LabelTree, NeighborRanker, TextModel, TfidfVectorizer, XRLinear
 from sylvan.arrays import validate
 from sylvan.errors import DataError, ModelError, NotFittedError, ParameterError
 from sylvan.metrics.tallies import hits
@@ -153,7 +142,7 @@ def test_weights_of_texts_are_fitted_in_fit() -> None:
     members = [TextModel(), TextModel(TfidfVectorizer(ngrams=(1, 2)))]
     joined = Ensemble(members, weights="fit").fit(TEXTS * 10, LABELS * 10)
     assert joined.weights_.sum() == pytest.approx(1)
-    Y = data.Vocabulary.from_labels(LABELS).encode(LABELS)
+    Y = sylvan.data.Vocabulary.from_labels(LABELS).encode(LABELS)
     assert Ensemble(members, weights="fit").fit(TEXTS * 2, Y.toarray()[np.arange(40) % 20]).n_labels_ == 3
 
 
@@ -177,7 +166,7 @@ def test_options_go_to_the_members_that_take_them() -> None:
     assert nested.rank(["bread"], 1, beam=2).names == [["Baking"]]
 
 
-@pytest.mark.parametrize("kind", [Ensemble, Reranker])
+@pytest.mark.parametrize("kind", [Ensemble, sylvan.Reranker])
 def test_what_does_not_fit_together_is_refused(kind: Any) -> None:
     one, text = XRLinear().fit(X, Y), TextModel().fit(TEXTS, LABELS)
     named, other = XRLinear().fit(X, [["a"]] * len(X)), TextModel().fit(TEXTS, LABELS)
@@ -235,7 +224,7 @@ def test_a_folder_that_is_not_whole_is_refused() -> None:
     del state.parts["member1"]
     with raises(ModelError, "member1"):
         Ensemble.from_state(state)
-    assert "ensemble" in store.loaders
+    assert "ensemble" in sylvan.store.loaders
 
 
 def test_an_ensemble_is_calibrated_on_what_all_members_hold_out(tmp_path: Path) -> None:
@@ -327,7 +316,7 @@ def test_a_text_model_of_an_ensemble_learns_new_texts_with_new_words() -> None:
     assert tagger.rank(texts, k=1).names == before
 
 
-@pytest.mark.parametrize("made", [Ensemble, lambda members: Reranker(members, scorer="trees", n_trees=2)])
+@pytest.mark.parametrize("made", [Ensemble, lambda members: sylvan.Reranker(members, scorer="trees", n_trees=2)])
 @pytest.mark.parametrize("names", [(-1, 1), (-5, 3, 9783161484100)])
 def test_classes_that_are_no_ids(made: Any, names: tuple[int, ...]) -> None:
     rng = np.random.default_rng(0)

@@ -15,7 +15,7 @@ from sylvan.models.xr.updates import ROOM
 
 def label_scores(model: Any, X: Any) -> np.ndarray:
     """(n, n_labels), NaN where a label isn't answered."""
-    top = model.rank(X, k=model.n_labels_, beam=10_000)
+    top = model.rank(X, k=model.n_labels_, **({"beam": 10_000} if hasattr(model, "beam") else {}))
     found = np.full((X.shape[0], model.n_labels_), np.nan)
     rows, places = np.nonzero(top.labels >= 0)
     found[rows, top.labels[rows, places]] = top.scores[rows, places]

@@ -206,3 +206,14 @@ def test_margins_become_what_the_loss_makes_of_them(combine: str | list[str], lo
     np.testing.assert_allclose(np.take_along_axis(sums, top.labels, axis=1), top.scores, rtol=1e-4)
     np.testing.assert_allclose(-np.sort(-sums)[:, :10], top.scores, rtol=1e-4)
     assert (model.probabilities(top).scores == top.scores).all()
+
+
+@pytest.mark.parametrize("n_trees", [1, 3])
+def test_margins_are_bounded_once(n_trees: int) -> None:
+    """A mean over trees is of bounded scores already; of one tree the scores are margins."""
+    X, Y = noisy(200)
+    model = XRLinear(**SMALL, n_trees=n_trees, combine="ranker", calibration=None).fit(X, Y)
+    top = model.rank(X, 10)
+    bounded = model.probabilities(top).scores
+    assert (top.scores.max() > 1) == (n_trees == 1) and ((bounded >= 0) & (bounded <= 1)).all()
+    assert (bounded == np.clip(top.scores, 0, 1)).all() == (n_trees == 3)

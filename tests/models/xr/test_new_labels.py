@@ -11,6 +11,7 @@ import pytest
 import scipy.sparse as sp
 from kit.bits import bits
 from kit.errors import raises, warns
+from kit.weights import dense_weights
 from label_scores import label_scores
 
 import sylvan
@@ -40,19 +41,14 @@ def known_scores(model: Any, X: Any, n_labels: int = N_LABELS) -> np.ndarray:
     return label_scores(model, X)[:, :n_labels]
 
 
-def weights(model: XRLinear, n_labels: int = N_LABELS) -> list[Any]:
-    """The weights of inner nodes, and of the first labels in each of their clusters."""
-    found: list[Any] = []
+def weights(model: XRLinear) -> Any:
+    """Those of inner nodes and of the first labels, for the first columns."""
+    found = []
     for ranker in model.rankers_:
-        for layer, offsets in zip(ranker.layers, ranker.tree.child_offsets, strict=True):
-            last = layer is ranker.layers[-1]
-            for c in range(len(offsets) - 1):
-                rows, known = layer.cluster(c), np.ones(offsets[c + 1] - offsets[c], bool)
-                if last:
-                    known = ranker.tree.leaf_labels[offsets[c] : offsets[c + 1]] < n_labels
-                own = rows.of_children(known)
-                found += [each.tolist() for each in (own.features, own.children, own.weights, own.intercepts)]
-    return found
+        for layer in ranker.layers:
+            known = ranker.tree.leaf_labels < N_LABELS if layer is ranker.layers[-1] else slice(None)
+            found += [dense_weights(layer)[:40, known], layer.intercepts[known]]
+    return bits(found)
 
 
 SHAPES: dict[str, dict[str, Any]] = {
@@ -140,9 +136,12 @@ def test_a_plan_counts_new_labels_and_changes_nothing() -> None:
 
 NEW = rows_of([24])
 WRONG: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
-    "a row without a new label": ({"X": rows_of([24, 3])[0], "Y": rows_of([24, 3])[1]}, UnsupportedError, "row 5"),
+    "a row without a new label": (
+        dict(zip("XY", rows_of([24, 3]), strict=True)), UnsupportedError, ("row 5", "keep_rows=True", "X", "Y")
+    ),
     "forget": ({"forget": [3]}, UnsupportedError, ("keep_rows=True", "forget")),
-    "merge": ({"X": NEW[0], "Y": NEW[1], "merge": {1: [2]}}, UnsupportedError, ("X", "Y", "merge")),
+    "merge": ({"merge": {1: [2]}}, UnsupportedError, ("keep_rows=True", "X", "Y", "merge")),
+    "merge beside rows": ({"X": NEW[0], "Y": NEW[1], "merge": {1: [2]}}, UnsupportedError, ("X", "Y", "merge")),
     "nothing": ({}, DataError, ("X", "Y", "learn")),
     "no labels": ({"X": NEW[0]}, DataError, ("X", "Y", "XRLinear")),
     "other features": ({"X": NEW[0][:, :7], "Y": NEW[1]}, DataError, (7, "(5, 7)")),

@@ -15,7 +15,7 @@ from sylvan import LabelTree, XRLinear
 from sylvan.arrays import validate
 from sylvan.arrays.canonical import Csr, stacked
 from sylvan.errors import ModelError
-from sylvan.models.xr.changed_layer import _union, saved_by_rebuilding
+from sylvan.models.xr.changed_layer import Grown, _union, saved_by_rebuilding
 from sylvan.models.xr.training_rows import RowBuffer
 
 
@@ -78,3 +78,12 @@ def test_stored_weights_that_are_none_are_refused_before_an_update(weight: float
     state.parts["rows"].arrays["weight"][5] = weight
     with raises(ModelError, 0):
         XRLinear.from_state(state).update(X[:2], y[:2])
+
+
+def test_halves_of_a_cluster_are_new_and_their_children_are_not() -> None:
+    tree = LabelTree((np.array([0, 2]), np.array([0, 3, 5])), np.array([4, 1, 3, 0, 2]), 5)
+    grown = Grown.same(tree).split(0, np.array([True, False, False]))
+    assert [was.tolist() for was in grown.was] == [[-1, -1, 1], [1, 2, 0, 3, 4]]
+    assert [came.tolist() for came in grown.came_from] == [[0], [0, 0, 1]]
+    assert grown.tree.leaf_labels.tolist() == [1, 3, 4, 0, 2]
+    assert [offsets.tolist() for offsets in grown.tree.child_offsets] == [[0, 3], [0, 2, 3, 5]]
