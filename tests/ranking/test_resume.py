@@ -26,7 +26,7 @@ forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork to kill a
 X, Y = training_set()
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def eager(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every cluster is a job of its own, and every few results are written together."""
     monkeypatch.setattr(checkpointed, "BLOCK_BYTES", 6000)
@@ -50,7 +50,6 @@ def kill_this_process() -> None:
 
 
 @forks
-@pytest.mark.usefixtures("eager")
 @pytest.mark.parametrize("settings", ["man", "two trees", "one layer"])
 def test_killed_at_every_part(settings: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The process dies before each part that it writes, each time a little further on than the last time."""
@@ -75,7 +74,6 @@ def test_killed_at_every_part(settings: str, tmp_path: Path, monkeypatch: pytest
 
 
 @forks
-@pytest.mark.usefixtures("eager")
 def test_killed_in_the_midst_of_writing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = outcome(XRLinear(**SETTINGS["man"]).fit(X, Y))
     for at in range(0, 200, 13):
@@ -89,10 +87,8 @@ def test_killed_in_the_midst_of_writing(tmp_path: Path, monkeypatch: pytest.Monk
     assert at > 20
 
 
-def begun(folder: Path, monkeypatch: pytest.MonkeyPatch, **params: Any) -> Checkpoint:
+def begun(folder: Path, **params: Any) -> Checkpoint:
     """A checkpoint with parts of a training."""
-    monkeypatch.setattr(checkpointed, "BLOCK_BYTES", 6000)
-    monkeypatch.setattr(linear, "LEAST_COST", 1)
     checkpoint = Checkpoint(folder)
     XRLinear(**{**SETTINGS["man"], **params}).fit(X, Y, checkpoint=checkpoint)
     return checkpoint
@@ -112,7 +108,7 @@ OTHERS: dict[str, tuple[dict[str, Any], dict[str, Any], object]] = {
 
 
 def test_another_training_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    begun(tmp_path / "work", monkeypatch)
+    begun(tmp_path / "work")
     for params, given, difference in OTHERS.values():
         data = {"X": X, "Y": Y, **given}
         with raises(ModelError, tmp_path / "work", difference):
@@ -124,14 +120,14 @@ def test_another_training_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyP
     XRLinear(**SETTINGS["man"], n_jobs=2).fit(X, Y, checkpoint=tmp_path / "work")
 
 
-def test_damaged_parts_are_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_damaged_parts_are_made_again(tmp_path: Path) -> None:
     """Whatever file is cut short, altered or gone, the bits are the same."""
     expected = outcome(XRLinear(**SETTINGS["man"]).fit(X, Y))
     for number, spoil in enumerate(
         (lambda path: path.unlink(), lambda path: path.write_bytes(path.read_bytes()[:-1]), flip_a_bit)
     ):
         folder = tmp_path / f"work{number}"
-        begun(folder, monkeypatch)
+        begun(folder)
         for path in sorted(folder.glob("tree0.*/*"))[number::3]:
             spoil(path)
         assert outcome(XRLinear(**SETTINGS["man"]).fit(X, Y, checkpoint=folder)) == expected
@@ -144,10 +140,10 @@ def flip_a_bit(path: Path) -> None:
 
 
 @pytest.mark.parametrize("field", ["clusters", "features", "weights", "intercepts"])
-def test_a_block_that_fits_no_tree_is_left(field: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_block_that_fits_no_tree_is_left(field: str, tmp_path: Path) -> None:
     """Whole and checksummed, but with arrays that don't belong together."""
     expected = outcome(XRLinear(**SETTINGS["tfn"]).fit(X, Y))
-    begun(tmp_path / "work", monkeypatch, negatives="tfn", beam=10)
+    begun(tmp_path / "work", negatives="tfn", beam=10)
     for block in (tmp_path / "work").glob("tree0.block*"):
         state = store.load(block, mmap=False)
         state.arrays[field] = state.arrays[field] + 1000 if field == "clusters" else state.arrays[field][1:]
@@ -169,15 +165,14 @@ def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:
 
 def test_a_checkpoint_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checkpointed, "SECONDS", 0.0)
-    monkeypatch.setattr(linear, "LEAST_COST", 1)
     (tmp_path / "file").write_text("")
     with raises(ModelError, "directory"):
         XRLinear().fit(X, Y, checkpoint=tmp_path / "file" / "work")
 
 
-def test_two_trainings_at_once_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_trainings_at_once_are_refused(tmp_path: Path) -> None:
     pytest.importorskip("fcntl")
-    first = begun(tmp_path / "work", monkeypatch)
+    first = begun(tmp_path / "work")
     first._lock()
     with raises(ModelError, "using"):
         XRLinear(**SETTINGS["man"]).fit(X, Y, checkpoint=tmp_path / "work")

@@ -90,16 +90,6 @@ def test_class_ids_and_lists_of_labels() -> None:
     assert by_id._Y.nnz == by_id._X.shape[0] and by_list._Y.nnz == 2 * by_list._X.shape[0]
 
 
-def test_the_tables_gradients_are_sparse_and_of_what_was_there() -> None:
-    made = job(loss="sampled-softmax")
-    batch = next(made.batches(0))
-    made.step(batch, 0).backward()
-    for table in (made.encoder_.features, made.classes_):
-        assert table.grad is not None and table.grad.is_sparse
-    touched = made.encoder_.features.grad.coalesce().indices().flatten().tolist()
-    assert touched == sorted(set(batch[0].tolist()))
-
-
 def test_targets_are_padded_with_what_losses_ignore() -> None:
     labels = [[1], [2, 4, 7], [0, 3]]
     made = ExtremeClassification(

@@ -203,13 +203,6 @@ def test_adam_on_the_class_table_of_a_sampled_loss_warns(corpus: Corpus) -> None
             train(LanguageModel(corpus, **{**SMALL, **given}), epochs=1, max_steps=2)
 
 
-def test_the_class_table_has_sparse_gradients(corpus: Corpus) -> None:
-    job = LanguageModel(corpus, **SMALL)
-    job.step(next(job.batches(0)), 0).backward()  # type: ignore[no-untyped-call]
-    for table in (job.table_, job.encoder_.inputs.weight):
-        assert table.grad is not None and table.grad.is_sparse
-
-
 @pytest.mark.parametrize("loss", [*LOSSES, *HEADS])
 def test_every_loss_lowers_the_perplexity(loss: str, corpus: Corpus) -> None:
     given = {"loss_parameters": {"n_subsets": 4}} if loss == "cane" else {}

@@ -123,6 +123,24 @@ def test_a_task_depends_on_its_seed_and_goes_on_where_it_stopped(task: str, tmp_
     assert test == whole[0] and losses[-1] == pytest.approx(whole[1][-1])
 
 
+TABLES: dict[str, Any] = {
+    "language model": lambda job: (job.table_, job.encoder_.inputs.weight),
+    "recommender": lambda job: (job.encoder_.items,),
+    "classifier": lambda job: (job.encoder_.features, job.classes_),
+}
+
+
+@pytest.mark.parametrize("task", JOBS)
+def test_tables_have_sparse_gradients_of_what_was_there(task: str) -> None:
+    job = JOBS[task](loss="sampled-softmax", sampler="softmax")  # which a step refreshes
+    batch = next(job.batches(0))
+    job.step(batch, 0).backward()
+    assert all(table.grad is not None and table.grad.is_sparse for table in TABLES[task](job))
+    if task == "classifier":
+        rows = job.encoder_.features.grad.coalesce().indices().flatten().tolist()
+        assert rows == sorted(set(batch[0].tolist()))
+
+
 def matrices(seed: int = 0, n: int = 60) -> tuple[sp.csr_matrix, sp.csr_matrix]:
     """A feature and a label a row."""
     classes = np.random.default_rng(seed).permutation(np.arange(n) % 10)

@@ -98,14 +98,6 @@ def test_batches_are_the_same_for_the_same_seed_and_epoch_and_cover_everything()
     assert torch.equal(first.encoder_.items, again.encoder_.items)
 
 
-def test_a_sampler_of_the_item_table_is_refreshed_and_the_table_s_gradient_is_sparse() -> None:
-    made = job(sampler="softmax")
-    batch = next(made.batches(0))
-    made.step(batch, 0).backward()
-    gradient = made.encoder_.items.grad
-    assert gradient is not None and gradient.is_sparse
-
-
 def test_objects_instead_of_names() -> None:
     encoder = SASRec(DATA.n_items, 16, hidden=16, max_length=5)
     made = job(encoder=encoder, loss=SampledSoftmaxLoss(Uniform(DATA.n_items), 4))

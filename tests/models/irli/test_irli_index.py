@@ -13,6 +13,7 @@ import pytest
 from kit.bits import bits
 from kit.errors import raises
 from kit.watching import stopped
+from word_topics import share_found
 
 import sylvan
 from sylvan import IRLIIndex
@@ -44,8 +45,7 @@ def index() -> IRLIIndex:
 
 def recall(found: np.ndarray, metric: str = "euclidean", base: np.ndarray = BASE, k: int = 10) -> float:
     queries, base = (unit(QUERIES), unit(base)) if metric == "angular" else (QUERIES, base)
-    true = exact_neighbors(queries, base, k, metric)[0]
-    return float(np.mean([len(set(a) & set(b)) / k for a, b in zip(found[:, :k].tolist(), true.tolist(), strict=True)]))
+    return share_found(found[:, :k], exact_neighbors(queries, base, k, metric)[0])
 
 
 def unit(rows: np.ndarray) -> np.ndarray:
@@ -247,8 +247,7 @@ def test_wide_vectors_are_projected(tmp_path: Path) -> None:
     assert network.projection is not None and network.projection.shape == (300, 32) and network.n_features == 32
     true = exact_neighbors(unit(queries), unit(base), 10, "angular")[0]
     ids = index.search(queries, 10, candidates=200)[0]
-    hits = [len(set(a) & set(b)) for a, b in zip(ids.tolist(), true.tolist(), strict=True)]
-    assert np.mean(hits) > 8
+    assert share_found(ids, true) > 0.8
     index.save(tmp_path / "wide")
     np.testing.assert_array_equal(sylvan.load(tmp_path / "wide").search(queries, 10)[0], index.search(queries, 10)[0])
     assert IRLIIndex(**{**options, "n_components": 300, "rounds": 0}).fit(base).network_.projection is None

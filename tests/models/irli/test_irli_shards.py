@@ -17,6 +17,7 @@ import pytest
 from child_processes import start
 from kit.errors import raises
 from waiting import alive, until, used_seconds
+from word_topics import share_found
 
 import sylvan
 from sylvan import IRLIIndex, ShardedIRLIIndex
@@ -104,8 +105,7 @@ def test_adding_removing_and_tuning(index: ShardedIRLIIndex) -> None:
     tunings = index.tune(QUERIES, 0.8, k=5)
     assert all(tuning.recall >= 0.8 for tuning in tunings)
     true = there[exact_neighbors(QUERIES, both, 5, "euclidean")[0]]
-    found = index.search(QUERIES, 5)[0]
-    assert np.mean([len(set(a) & set(b)) / 5 for a, b in zip(found.tolist(), true.tolist(), strict=True)]) >= 0.8
+    assert share_found(index.search(QUERIES, 5)[0], true) >= 0.8
 
 
 def test_processes_train_what_one_does(index: ShardedIRLIIndex) -> None:

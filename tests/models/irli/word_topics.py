@@ -24,6 +24,11 @@ def topics(n: int = 800, seed: int = 0) -> tuple[sp.csr_matrix, sp.csr_matrix]:
     return X, Y
 
 
+def share_found(found: np.ndarray, right: np.ndarray) -> float:
+    """The share of the right ids of a row that were found, in the mean over rows."""
+    return float(np.mean([len(set(a) & set(b)) / len(b) for a, b in zip(found.tolist(), right.tolist(), strict=True)]))
+
+
 def all_logits(network: BucketNetwork, X: Any) -> np.ndarray:
     """The logit of every bucket, of shape (n, n_repetitions, n_buckets)."""
     hidden = network.hidden_values(X)

@@ -10,15 +10,14 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from forked_processes import together
-from jobs import Points
-from torch import Tensor, nn
+from jobs import Points, Rows
+from torch import Tensor
 
 from sylvan.errors import ParameterError, SylvanError
 from sylvan.neural import Engine, TokenRows, WarmupSchedule, load_tree, train
@@ -27,27 +26,11 @@ TIMEOUT = 400.0
 HANG = 8.0  # seconds: two processes find each other sooner, on a busy machine too
 
 
-class Rows(Points):
-    """Points without chance; the epoch's last batches have 7 rows and 1 row, which two processes can't share evenly."""
-
-    sizes = (20, 20, 20, 7, 1)
-
-    def __init__(self, seed: int = 0) -> None:
-        super().__init__(seed)
-        self.module.drop = nn.Identity()
-        self.schedulers = WarmupSchedule(steps=15).schedulers(self.optimizers)
-        self.seen: list[list[int]] = []
-
-    def steps_per_epoch(self) -> int:
-        return len(self.sizes)
-
-    def batches(self, epoch: int) -> Iterator[Any]:
-        order = torch.randperm(120, generator=torch.Generator().manual_seed(epoch))
-        yield from order[: sum(self.sizes)].split(self.sizes)
-
-    def step(self, batch: Tensor, step: int) -> Tensor:
-        self.seen.append(batch.tolist())
-        return nn.functional.cross_entropy(self.module(self.x[batch]), self.y[batch])
+def uneven(seed: int = 0) -> Rows:
+    """The epoch's last batches have 7 rows and 1 row, which two processes can't share evenly."""
+    job = Rows((20, 20, 20, 7, 1), seed)
+    job.schedulers = WarmupSchedule(steps=15).schedulers(job.optimizers)
+    return job
 
 
 def numbers(job: Points) -> list[Any]:
@@ -61,7 +44,7 @@ def equal_everywhere(engine: Engine, value: Any) -> bool:
 
 def trained(engine: Engine, seed: int = 0) -> dict[str, Any]:
     """Three epochs; what else a process begins with is the main one's after all."""
-    job = Rows(seed)
+    job = uneven(seed)
     history = train(job, epochs=3, clip_norm=2.0, engine=engine)
     measures = [{key: value for key, value in entry.items() if key != "seconds"} for entry in history.epochs]
     return {"numbers": numbers(job), "epochs": measures, "seen": job.seen, "test": history.test}

@@ -11,7 +11,7 @@ import pytest
 import torch
 from child_processes import environment, python
 from jobs import Points, last_bits
-from process_worker import TIMEOUT, Rows
+from process_worker import TIMEOUT, uneven
 
 import sylvan
 from sylvan.neural import Engine, train
@@ -51,9 +51,9 @@ def close(found: list[Any], wanted: Any) -> None:
 @pytest.mark.parametrize("accumulate", [1, 2])
 def test_two_processes_do_what_one_does(both: list[dict[str, Any]], accumulate: int) -> None:
     """Slow reference: one process, whole batches. Dense and sparse gradients, clipped, with a schedule."""
-    alone = Rows()
+    alone = uneven()
     history = train(alone, epochs=3, clip_norm=2.0, engine=Engine(device="cpu", accumulate=accumulate))
-    begun = [tensor.clone() for tensor in Rows().module.state_dict().values()]
+    begun = [tensor.clone() for tensor in uneven().module.state_dict().values()]
     assert any(
         float((x - y).abs().max()) > 0.02 for x, y in zip(begun, alone.module.state_dict().values(), strict=True)
     )
@@ -67,7 +67,7 @@ def test_two_processes_do_what_one_does(both: list[dict[str, Any]], accumulate: 
 
 
 def test_each_process_has_its_rows(both: list[dict[str, Any]]) -> None:
-    alone = Rows()
+    alone = uneven()
     train(alone, epochs=3)
     first, second = both[0]["seen"], both[1]["seen"]
     assert len(first) == 15 and len(second) == 12  # of a batch of one row the second process has none
