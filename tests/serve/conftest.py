@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,8 +11,10 @@ import numpy as np
 import pytest
 from kit.books import load_sample
 from kit.commands import call, place, refused  # noqa: F401
+from serve.models import sample, saved, text_model
 
-from sylvan import TextModel, XRLinear
+import sylvan
+from sylvan import TextModel, XRLinear, data
 
 
 @dataclass
@@ -60,3 +62,39 @@ def numbers(tmp_path_factory: pytest.TempPathFactory) -> Fitted:
     model = XRLinear(seed=0).fit(rng.random((400, 30), dtype=np.float32), [[i % 50, i % 7] for i in range(400)])
     model.save(folder)
     return Fitted(model, folder)
+
+
+@pytest.fixture
+def books(tmp_path: Path) -> Path:
+    """The folder of a small model, for applications in this process."""
+    text_model().save(tmp_path / "books")
+    return tmp_path / "books"
+
+
+@pytest.fixture(scope="session")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Those of small models of all kinds, by name."""
+    return saved(tmp_path_factory.mktemp("models"))
+
+
+@pytest.fixture(scope="session")
+def model(folders: dict[str, str]) -> Any:
+    return sylvan.load(folders["books"])
+
+
+@pytest.fixture(scope="session")
+def asking(folders: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """An application that serves them in this process, books with its training rows as examples."""
+    from serve.asgi import running
+
+    from sylvan import serve
+
+    texts, labels, _ = sample()
+    examples = tmp_path_factory.mktemp("examples") / "train.jsonl"
+    data.write_jsonl(examples, texts, labels)
+    models = [
+        serve.ServedFolder(name, path, examples=str(examples) if name == "books" else None)
+        for name, path in folders.items()
+    ]
+    with running(serve.app(models)) as application:
+        yield application

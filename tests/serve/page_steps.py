@@ -10,6 +10,11 @@ from pathlib import Path
 from textwrap import dedent
 from typing import Any
 
+import pytest
+
+pytest.importorskip("playwright.sync_api", reason="tests of the page need playwright")
+pytest.importorskip("starlette", reason="tests of the page need the extra 'serve'")
+
 from playwright.sync_api import expect
 from servers import Server, serving
 
@@ -52,6 +57,22 @@ def tag(page: Any, text: str = WHALES) -> Any:
     rows = page.locator("#labels > li")
     expect(rows.first).to_be_visible()
     return rows
+
+
+def ranked(service: Service, model: str = "books", text: str = WHALES, **options: Any) -> Any:
+    """What the service answers about a text."""
+    return service.ask(f"v1/models/{model}/rank", {"text": text, "k": 10, **options})["results"][0]
+
+
+def shown(page: Any) -> list[str]:
+    """The names of the suggestions."""
+    names: list[str] = page.locator("#labels .label").all_text_contents()
+    return names
+
+
+def give(page: Any, name: str, content: bytes, kind: str = "text/plain") -> None:
+    """Opens a file."""
+    page.set_input_files("#file", {"name": name, "mimeType": kind, "buffer": content})
 
 
 def choose(page: Any, model: str, words: str | None = None) -> None:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import socket
 import threading
 import time
 from collections.abc import Iterator
 from statistics import median
-from typing import Any
 
 import pytest
-from servers import NDJSON, Server, pytestmark, request, serving, statuses, until  # noqa: F401
+from servers import NDJSON, Server, meanwhile, pytestmark, read_all, request, serving, statuses, until  # noqa: F401
 
 MIB = 1 << 20
 RANK = "/v1/models/first/rank"
@@ -33,9 +33,9 @@ class Stream:
 
     def __init__(self, server: Server, query: str) -> None:
         self.sock = server.raw()
-        head = (f"POST {RANK}?{query} HTTP/1.1\r\nHost: x\r\nContent-Type: {NDJSON}\r\n"
-                "Transfer-Encoding: chunked\r\nConnection: close\r\n\r\n")  # fmt: skip
-        self.sock.sendall(head.encode())
+        self.sock.sendall(
+            request("POST", f"{RANK}?{query}", b"", f"Content-Type: {NDJSON}", "Transfer-Encoding: chunked")
+        )
 
     def run(self, parts: list[bytes], times: int = 1) -> Iterator[bytes]:
         """The answers' lines, while parts are sent."""
@@ -119,12 +119,10 @@ def test_options_of_bulk(server, first):
 def test_a_cut_off_bulk_body_isnt_taken_for_a_whole_one(server):
     """A client that counts lines sees what has come; one that only reads to the end must see that there is none."""
     with server.raw() as sock:
-        sock.sendall((f"POST {RANK} HTTP/1.1\r\nHost: x\r\nContent-Type: {NDJSON}\r\n"
-                      "Content-Length: 1000000\r\n\r\n").encode() + b'{"text": "whales"}\n' * 600)  # fmt: skip
+        head = request("POST", RANK, b"", f"Content-Type: {NDJSON}", "Content-Length: 1000000", close=False)
+        sock.sendall(head + b'{"text": "whales"}\n' * 600)
         sock.shutdown(socket.SHUT_WR)
-        heard = b""
-        while part := sock.recv(1 << 16):
-            heard += part
+        heard = read_all(sock)
     assert not heard.endswith(b"0\r\n\r\n")
 
 
@@ -133,43 +131,33 @@ def test_the_event_loop_stays_free_while_rankings_run(server, first):
 
     Soon, too: but how long it takes is compared with the rankings, as both take longer on a busy machine.
     """
-    long = json.dumps(
-        {"texts": [" ".join(first.texts[at : at + 300]) for at in range(100)], "k": 200, "beam": 100}
-    ).encode()
+    texts = [" ".join(first.texts[at : at + 300]) for at in range(100)]
+    long = json.dumps({"texts": texts, "k": 200, "beam": 100}).encode()
     over = threading.Event()
     ranked: list[float] = []  # seconds
-    errors: list[Any] = []
 
     def rank() -> None:
         with server.connect() as connection:
             while not over.is_set():
                 began = time.monotonic()
-                answer = connection.ask("POST", RANK, long)
-                if answer.status != 200:
-                    errors.append(answer)
+                assert connection.ask("POST", RANK, long).status == 200
                 ranked.append(time.monotonic() - began)
 
     def stream() -> None:
         while not over.is_set():
-            n = sum(1 for _ in Stream(server, "k=100").run([as_lines(first.texts)]))
-            if n != len(first.texts):
-                errors.append(n)
+            assert sum(1 for _ in Stream(server, "k=100").run([as_lines(first.texts)])) == len(first.texts)
 
-    threads = [threading.Thread(target=rank) for _ in range(3)] + [threading.Thread(target=stream)]
-    for thread in threads:
-        thread.start()
     times = []
-    with server.connect() as connection:
-        last = time.monotonic() + BUSY
-        while time.monotonic() < last or len(ranked) < 3:
-            began = time.monotonic()
-            assert connection.ask("GET", "/health/live").status == 200
-            times.append(time.monotonic() - began)
-            time.sleep(0.005)
-    over.set()
-    for thread in threads:
-        thread.join()
-    assert not errors, errors[:1]
+    with meanwhile(rank, rank, rank, stream), server.connect() as connection:
+        try:
+            last = time.monotonic() + BUSY
+            while time.monotonic() < last or len(ranked) < 3:
+                began = time.monotonic()
+                assert connection.ask("GET", "/health/live").status == 200
+                times.append(time.monotonic() - began)
+                time.sleep(0.005)
+        finally:
+            over.set()
     assert len(times) > 2 * len(ranked), (len(times), len(ranked))
     assert median(times) < median(ranked) / 4, sorted(times)[:: max(1, len(times) // 10)]
 
@@ -177,26 +165,18 @@ def test_the_event_loop_stays_free_while_rankings_run(server, first):
 def test_many_clients_at_once_each_get_their_own_answers(server, first):
     """Requests are ranked together; nobody may get another's answer, nor one with another's options."""
     expected = {k: first.expected(first.texts[:200], k) for k in (1, 3, 10)}
-    faults: list[Any] = []
 
     def ask(seed: int) -> None:
         with server.connect() as connection:
             for turn in range(20):
                 at, k = (seed * 31 + turn * 7) % 200, (1, 3, 10)[(seed + turn) % 3]
                 answer = connection.ask("POST", RANK, {"text": first.texts[at], "k": k})
-                if answer.status != 200 or answer.json["results"] != [expected[k][at]]:
-                    faults.append((at, k, answer))
-                bad = turn % 10 == 9 and connection.ask(
-                    "POST", RANK, {"text": first.texts[at], "allowed": ["no label"]}
-                )
-                if bad and bad.status != 422:
-                    faults.append(bad)
+                assert answer.status == 200 and answer.json["results"] == [expected[k][at]], (at, k, answer)
+                if turn % 10 == 9:
+                    body = {"text": first.texts[at], "allowed": ["no label"]}
+                    assert connection.ask("POST", RANK, body).status == 422
 
-    threads = [threading.Thread(target=ask, args=(seed,)) for seed in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert faults == []
+    with meanwhile(*(functools.partial(ask, seed) for seed in range(8))):
+        pass
     assert server.metric("sylvan_batch_rows_count", model="first") > 0
     until(lambda: server.metric("sylvan_queue_requests") == 0, "nobody waits, and yet somebody is counted")

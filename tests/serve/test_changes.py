@@ -56,12 +56,11 @@ def test_an_update_over_http(tmp_path: Path) -> None:
             assert refused.status == 422 and sentence in refused.detail and "Traceback" not in refused.detail
 
 
-def test_an_application_may_be_mounted(tmp_path: Path) -> None:
+def test_an_application_may_be_mounted(books: Path) -> None:
     from starlette.applications import Starlette
     from starlette.routing import Mount
 
-    text_model().save(tmp_path / "books")
-    inner = serve.app({"books": str(tmp_path / "books")})
+    inner = serve.app({"books": books})
     outer = Starlette(routes=[Mount("/tags", app=inner)])
     outer.service = inner.service  # type: ignore[attr-defined]
     with running(_Under(outer, "/tags")) as asking:  # type: ignore[arg-type]
@@ -151,32 +150,33 @@ def test_what_can_not_be_served_is_said_at_the_start(tmp_path: Path) -> None:
     assert "TfidfVectorizer, which ranks nothing to serve" in asyncio.run(asyncio.wait_for(message(), PATIENCE))
 
 
-@pytest.mark.parametrize("body", [
-    {"texts": ["whales"], "labels": [["Whaling", "Sea"]]}, {"forget": [3, 1]}, {"merge": {"Sea": ["Seas", "Ocean"]}},
+@pytest.mark.parametrize(("body", "word", "written"), [
+    ({"texts": ["whales"], "labels": [["Sea", "Oil"]]}, "rows.jsonl", {"text": "whales", "labels": ["Sea", "Oil"]}),
+    ({"forget": [3, 1]}, "--forget", "3\n1\n"),
+    ({"merge": {"Sea": ["Seas", "Ocean"]}}, "--merge=Seas,Ocean=Sea", None),
 ])  # fmt: skip
-def test_an_update_is_a_command(body: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    text_model().save(tmp_path / "books")
+def test_an_update_is_a_command(
+    body: dict[str, Any], word: str, written: Any, books: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     seen: list[str] = []
+    files: list[Any] = []
 
     async def run(words: list[str]) -> tuple[int, str]:
         seen.extend(words)
-        for word in words:
-            if word.endswith(("rows.jsonl", "ids.txt")):
-                seen.append(Path(word).read_text())
+        files.extend(json.loads(Path(each).read_text()) for each in words if each.endswith("rows.jsonl"))
+        files.extend(Path(each).read_text() for each in words if each.endswith("ids.txt"))
         return 0, "It learned."
 
     monkeypatch.setattr(models, "_run", run)
-    with running(serve.app({"books": str(tmp_path / "books")}, keys=KEYS)) as asking:
+    with running(serve.app({"books": books}, keys=KEYS)) as asking:
         headers = {"Authorization": f"Bearer {ADMIN}"}
         answer = asking("POST", "/v1/models/books/update", body, headers=headers)
     assert answer.status == 200 and answer.json["message"] == "It learned."
-    assert ("--forget" in seen, "--merge=Seas,Ocean=Sea" in seen) == ("forget" in body, "merge" in body)
-    assert any(word.endswith("rows.jsonl") for word in seen) == ("texts" in body)
-    if "texts" in body:
-        (row,) = map(json.loads, seen[-1].splitlines())
-        assert row["text"] == "whales" and row["labels"] == ["Whaling", "Sea"]
-    elif "forget" in body:
-        assert seen[-1] == "3\n1\n"
+    for other in ("rows.jsonl", "--forget", "--merge=Seas,Ocean=Sea"):
+        assert any(each.endswith(other) for each in seen) == (other == word)
+    if written is not None:
+        (found,) = files
+        assert found == written if isinstance(written, str) else found.items() >= written.items()
 
 
 @pytest.mark.parametrize(
@@ -184,20 +184,15 @@ def test_an_update_is_a_command(body: dict[str, Any], tmp_path: Path, monkeypatc
     [("body", 1024, 1 << 30), ("texts", 1, 100_000), ("text_length", 1, 1 << 30), ("k", 1, 1_000_000),
      ("labels", 1, 10_000_000), ("queue", 1, 1_000_000), ("seconds", 0.01, 86400), ("slow", 0.01, 86400)],
 )  # fmt: skip
-def test_limits_have_limits(name: str, least: float, most: float, tmp_path: Path) -> None:
-    text_model().save(tmp_path / "books")
-    for value, sound in (
-        (least, True),
-        (most, True),
-        (least / 2 if least < 1 else least - 1, False),
-        (most + 1, False),
-    ):
-        settings = Settings((ServedFolder("books", str(tmp_path / "books")),), limits=Limits(**{name: value}))
-        if sound:
-            assert checked(settings).limits == settings.limits
-        else:
-            with raises(ParameterError, name, value):
-                checked(settings)
+def test_limits_have_limits(name: str, least: float, most: float, books: Path) -> None:
+    def settings(value: float) -> Settings:
+        return Settings((ServedFolder("books", str(books)),), limits=Limits(**{name: value}))
+
+    for value in (least, most):
+        assert checked(settings(value)).limits == settings(value).limits
+    for value in (least / 2 if least < 1 else least - 1, most + 1):
+        with raises(ParameterError, name, value):
+            checked(settings(value))
 
 
 @pytest.mark.parametrize(("length", "cut"), [(110, False), (116, False), (118, True), (170, True)])
@@ -206,12 +201,11 @@ def test_a_long_value_is_shown_by_its_beginning(length: int, cut: bool) -> None:
     assert shown == (f'["{"a" * 118}…' if cut else f'["{"a" * length}"]')
 
 
-def test_a_refusal_for_want_of_room_is_held_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_refusal_for_want_of_room_is_held_back(books: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def busy(engine: Engine) -> None:
         raise Problem(429, "The model is busy.", pause=0.25)
 
-    text_model().save(tmp_path / "books")
-    with running(serve.app({"books": str(tmp_path / "books")})) as asking:
+    with running(serve.app({"books": books})) as asking:
         monkeypatch.setattr(Engine, "check_room", busy)
         begun = time.monotonic()
         assert asking("POST", RANK, {"text": "whales"}).status == 429
@@ -220,13 +214,12 @@ def test_a_refusal_for_want_of_room_is_held_back(tmp_path: Path, monkeypatch: py
 
 @pytest.mark.parametrize(("error", "status"), [(ValueError("out of order"), 500), (Problem(501, "Not yet."), 501)])
 def test_an_error_that_nobody_expects_is_in_the_log(
-    error: Exception, status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    error: Exception, status: int, books: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def fails(engine: Engine) -> None:
         raise error
 
-    text_model().save(tmp_path / "books")
-    with running(serve.app({"books": str(tmp_path / "books")})) as asking:
+    with running(serve.app({"books": books})) as asking:
         monkeypatch.setattr(Engine, "check_room", fails)
         answer = asking("POST", RANK, {"text": "whales"})
     assert answer.status == status and "out of order" not in answer.detail

@@ -14,38 +14,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from serve.asgi import Asking, running
-from serve.models import sample, saved, text_model
+from serve.models import sample, text_model
 
 import sylvan
-from sylvan import TextModel, TfidfVectorizer, data, serve
+from sylvan import TextModel, TfidfVectorizer, serve
 from sylvan.serve import ServedFolder, answers
 from sylvan.serve.answers import find_terms
 from sylvan.serve.versions import Version, open_version
 
 BOOKS = "/v1/models/books"
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("models")
-
-
-@pytest.fixture(scope="module")
-def asking(folder: Path) -> Iterator[Asking]:
-    folders = saved(folder)
-    texts, labels, _ = sample()
-    data.write_jsonl(folder / "train.jsonl", texts, labels)
-    models = [
-        ServedFolder(name, path, examples=str(folder / "train.jsonl") if name == "books" else None)
-        for name, path in folders.items()
-    ]
-    with running(serve.app(models)) as one:
-        yield one
-
-
-@pytest.fixture(scope="module")
-def model(folder: Path, asking: Asking) -> Any:
-    return sylvan.load(folder / "books")
 
 
 def test_an_explanation_is_that_of_the_model(asking: Asking, model: Any) -> None:
@@ -145,8 +122,8 @@ def test_what_can_not_be_explained_is_said(asking: Asking) -> None:
         assert answer.status == 422 and sentence in answer.detail, answer
 
 
-def test_a_row_of_features_is_explained(asking: Asking, folder: Path) -> None:
-    rows = sylvan.load(folder / "rows")
+def test_a_row_of_features_is_explained(asking: Asking, folders: dict[str, str]) -> None:
+    rows = sylvan.load(folders["rows"])
     X = text_model().vectorizer.transform(sample()[2][:1])
     row = {"indices": X.indices.tolist(), "values": X.data.astype(float).tolist()}
     label = int(rows.rank(X, 1).labels[0, 0])
@@ -230,19 +207,8 @@ def brute_force(names: list[str], prefix: str, limit: int) -> list[str]:
 @pytest.fixture(scope="module")
 def named(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[str], Version]:
     names = [
-        "Whaling",
-        "whales",
-        "Ships -- Whaling",
-        "Straße",
-        "STRASSE",
-        "été",
-        "a",
-        "ab",
-        "a b",
-        "Ab c",
-        "-x",
-        "漢字",
-    ]
+        "Whaling", "whales", "Ships -- Whaling", "Straße", "STRASSE", "été", "a", "ab", "a b", "Ab c", "-x", "漢字",
+    ]  # fmt: skip
     folder = tmp_path_factory.mktemp("named")
     TextModel().fit([f"word{i} text" for i in range(len(names))], [[name] for name in names]).save(folder)
     version = open_version(ServedFolder("m", str(folder)))

@@ -9,11 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-pytest.importorskip("playwright.sync_api", reason="tests of the page need playwright")
-pytest.importorskip("starlette", reason="tests of the page need the extra 'serve'")
-
-from page_steps import WHALES, Service, choose, tag
+from page_steps import WHALES, Service, choose, give, tag
 from playwright.sync_api import expect
 
 import sylvan
@@ -47,7 +43,7 @@ def show_all(page: Any, view: str) -> None:
         page.keyboard.press("ArrowDown")
         expect(page.locator("#search-list li").first).to_be_visible()
         expect(page.locator("#mirror mark").first).to_be_visible()
-        page.set_input_files("#file", {"name": "a.pdf", "mimeType": "application/pdf", "buffer": b"%PDF"})
+        give(page, "a.pdf", b"%PDF", "application/pdf")
         expect(page.locator("#file-problem")).to_be_visible()
     elif view == "subjects":  # with codes, and broader subjects
         choose(page, "subjects")

@@ -8,11 +8,7 @@ from typing import Any
 
 import pytest
 from kit.books import load_sample
-
-pytest.importorskip("playwright.sync_api", reason="tests of the page need playwright")
-pytest.importorskip("starlette", reason="tests of the page need the extra 'serve'")
-
-from page_steps import WHALES, Service, choose, tag
+from page_steps import WHALES, Service, choose, give, ranked, shown, tag
 from playwright.sync_api import expect
 
 import sylvan
@@ -26,19 +22,13 @@ TEXTS = [WHALES, "Gardening for children", "Astronomy for beginners"]
 
 def opened(page: Any, lines: list[Any], name: str = "records.jsonl") -> None:
     """A queue of JSON lines."""
-    content = "".join(f"{json.dumps(line)}\n" for line in lines)
-    page.set_input_files("#file", {"name": name, "mimeType": "application/json", "buffer": content.encode()})
+    give(page, name, "".join(f"{json.dumps(line)}\n" for line in lines).encode(), "application/json")
 
 
 def queue(page: Any) -> None:
     opened(page, [{"id": f"r{i}", "text": text} for i, text in enumerate(TEXTS)])
     expect(page.locator("#record-title")).to_have_text("Record 1 of 3")
     expect(page.locator("#labels > li").first).to_be_visible()
-
-
-def names(page: Any) -> list[str]:
-    found: list[str] = page.locator("#labels .label").all_text_contents()
-    return found
 
 
 def exported(page: Any, folder: Path) -> Path:
@@ -56,7 +46,7 @@ def test_a_queue_is_worked_through_by_keys_and_what_is_exported_is_learned(
     expect(page.locator("#record-id")).to_have_text("r0")
     expect(page.locator("#record-title")).to_be_focused()
     expect(page.locator("#export")).to_be_disabled()
-    first = names(page)
+    first = shown(page)
     page.keyboard.press("1")
     page.keyboard.press("3")
     page.keyboard.press("3")
@@ -84,7 +74,7 @@ def test_a_queue_is_worked_through_by_keys_and_what_is_exported_is_learned(
     page.keyboard.press("s")
     expect(page.locator("#record-title")).to_have_text("Record 3 of 3")
     expect(page.locator("#labels > li").first).to_be_visible()
-    third = names(page)[0]
+    third = shown(page)[0]
     page.keyboard.press("1")
     page.keyboard.press("n")
     expect(page.locator("#record-title")).to_have_text("Record 2 of 3")  # the one that was skipped
@@ -118,7 +108,7 @@ def test_a_reload_loses_nothing(page: Any) -> None:
     page.locator("#sure").fill("1")
     page.locator("#labels button.remove").first.click()
     expect(page.locator("#chips .chip")).to_have_count(1)
-    kept = names(page)[0]
+    kept = shown(page)[0]
     page.keyboard.press("n")
     expect(page.locator("#record-title")).to_have_text("Record 2 of 3")
     page.fill("#text", f"{TEXTS[1]}, with pictures")
@@ -192,7 +182,7 @@ def test_a_queue_that_would_be_lost_is_asked_about(page: Any) -> None:
 
 
 def test_subjects_of_the_file_are_accepted_to_begin_with(page: Any, service: Service) -> None:
-    best = service.ask("v1/models/books/rank", {"text": WHALES})["results"][0]["labels"][0]
+    best = ranked(service)["labels"][0]
     opened(page, [{"text": WHALES, "labels": [best, "Never heard of"], "scores": [0.5, 0.1]}])
     expect(page.locator("#accepted-count")).to_have_text("2 subjects accepted")
     expect(page.locator("#added .label, #labels .is-accepted .label")).to_have_text(["Never heard of", best])
@@ -226,7 +216,7 @@ def test_a_folder_of_texts(page: Any, tmp_path: Path) -> None:
 )
 def test_a_queue_that_is_not_understood_is_refused_in_a_sentence(page: Any, content: str, words: str) -> None:
     tag(page)
-    page.set_input_files("#file", {"name": "q.jsonl", "mimeType": "application/json", "buffer": content.encode()})
+    give(page, "q.jsonl", content.encode(), "application/json")
     expect(page.locator("#file-problem")).to_contain_text(words)
     expect(page.locator("#text")).to_have_value(WHALES)  # what was there stays
 

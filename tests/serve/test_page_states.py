@@ -9,11 +9,7 @@ from typing import Any
 
 import pytest
 from kit.books import load_sample
-
-pytest.importorskip("playwright.sync_api", reason="tests of the page need playwright")
-pytest.importorskip("starlette", reason="tests of the page need the extra 'serve'")
-
-from page_steps import KEY, WHALES, Service, service_of, tag
+from page_steps import KEY, WHALES, Service, give, ranked, service_of, tag
 from playwright.sync_api import expect
 
 from sylvan import TextModel, XRLinear
@@ -117,7 +113,7 @@ def test_one_sentence_for_one_failure(page: Any) -> None:
     expect(page.locator("#failed-text")).to_contain_text("5,000")
     page.click("#clear-text")
     expect(page.locator("#failed")).to_be_hidden()
-    page.set_input_files("#file", {"name": "book.pdf", "mimeType": "application/pdf", "buffer": b"%PDF"})
+    give(page, "book.pdf", b"%PDF", "application/pdf")
     expect(page.locator("#file-problem")).to_be_visible()
     page.fill("#text", "a")
     page.click("#clear-text")
@@ -129,7 +125,7 @@ def test_a_body_above_the_limit_is_no_lost_server(page: Any) -> None:
     post = f"body => fetch('v1/models/books/rank', {sent})"
     status = page.evaluate(f"({post})('{{\"text\": \"' + 'a'.repeat(12e6) + '\"}}').then(answer => answer.status)")
     assert status == 413
-    page.set_input_files("#file", {"name": "a.txt", "mimeType": "text/plain", "buffer": b"whale " * 1_000_000})
+    give(page, "a.txt", b"whale " * 1_000_000)
     expect(page.locator("#file-problem")).to_have_text("a.txt is too large: there may be 4 MiB.")
 
 
@@ -185,16 +181,11 @@ def test_a_new_version_is_noted(open_page: Any, locked: Service) -> None:
 # The comparison of two models.
 
 
-def best(service: Service, model: str) -> list[str]:
-    labels: list[str] = service.ask(f"v1/models/{model}/rank", {"text": WHALES, "k": 10})["results"][0]["labels"]
-    return labels
-
-
 def test_common_and_different_labels_are_marked(page: Any, service: Service) -> None:
     page.click("nav a[data-view=compare]")
     expect(page.locator("#compare-sides .empty").first).to_have_text("Suggestions appear here while you type.")
     page.fill("#compare-text", WHALES)
-    first, second = best(service, "books"), best(service, "plain")
+    first, second = (ranked(service, model)["labels"] for model in ("books", "plain"))
     common = set(first) & set(second)
     assert 0 < len(common) < 10
     sides = page.locator("#compare-sides section")
@@ -222,7 +213,7 @@ def test_one_model_that_fails_leaves_the_other(page: Any, service: Service) -> N
     page.click("nav a[data-view=compare]")
     page.fill("#compare-text", WHALES)
     sides = page.locator("#compare-sides section")
-    expect(sides.nth(0).locator(".label")).to_have_text(best(service, "books"))
+    expect(sides.nth(0).locator(".label")).to_have_text(ranked(service)["labels"])
     expect(sides.nth(1).locator(".empty")).to_have_text("It is broken.")
 
 

@@ -4,31 +4,19 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-pytest.importorskip("playwright.sync_api", reason="tests of the page need playwright")
-pytest.importorskip("starlette", reason="tests of the page need the extra 'serve'")
-
-from page_steps import MARKUP, WHALES, Service, body, choose, tag
+from page_steps import MARKUP, WHALES, Service, body, choose, give, ranked, shown, tag
 from playwright.sync_api import expect
 
 pytest_plugins = ("page_fixtures",)
 
 
-def ranked(service: Service, model: str = "books", text: str = WHALES, **options: Any) -> Any:
-    return service.ask(f"v1/models/{model}/rank", {"text": text, "k": 10, **options})["results"][0]
-
-
 def is_rank(request: Any) -> bool:
     return bool(request.url.endswith("/rank"))
-
-
-def shown(page: Any) -> list[str]:
-    names: list[str] = page.locator("#labels .label").all_text_contents()
-    return names
 
 
 def test_labels_appear_while_typing_with_their_percentages_as_bars(page: Any, service: Service) -> None:
@@ -236,30 +224,36 @@ def add_label(page: Any, words: str) -> str:
     return str(page.locator("#added .label").inner_text())
 
 
-@pytest.mark.parametrize("how", ["cleared", "pasted", "deleted", "file", "compare", "edited", "appended"])
+def delete(page: Any) -> None:
+    page.focus("#text")
+    page.keyboard.press("Control+A")
+    page.keyboard.press("Delete")
+
+
+def compare(page: Any) -> None:
+    page.click("nav a[data-view=compare]")
+    page.fill("#compare-text", "Gardening for children")
+    page.click("nav a[data-view=record]")
+
+
+HOW: dict[str, Callable[[Any], None]] = {
+    "cleared": lambda page: page.click("#clear-text"),
+    "pasted": lambda page: page.fill("#text", "Gardening for children"),
+    "deleted": delete,
+    "file": lambda page: give(page, "a.txt", WHALES.encode()),
+    "compare": compare,
+    "edited": lambda page: page.fill("#text", WHALES.replace("South", "Northern")),
+    "appended": lambda page: page.fill("#text", f"{WHALES} {'and of other people ' * 9}"),
+}
+
+
+@pytest.mark.parametrize("how", HOW)
 def test_added_and_removed_labels_belong_to_their_text(page: Any, how: str) -> None:
     tag(page)
     page.locator("#labels button.remove").first.click()
     add_label(page, "ships")
     expect(page.locator("#chips .chip")).to_have_count(1)
-    if how == "cleared":
-        page.click("#clear-text")
-    elif how == "pasted":
-        page.fill("#text", "Gardening for children")
-    elif how == "deleted":
-        page.focus("#text")
-        page.keyboard.press("Control+A")
-        page.keyboard.press("Delete")
-    elif how == "file":
-        page.set_input_files("#file", {"name": "a.txt", "mimeType": "text/plain", "buffer": WHALES.encode()})
-    elif how == "compare":
-        page.click("nav a[data-view=compare]")
-        page.fill("#compare-text", "Gardening for children")
-        page.click("nav a[data-view=record]")
-    elif how == "edited":
-        page.fill("#text", WHALES.replace("South", "Northern"))
-    else:
-        page.fill("#text", f"{WHALES} {'and of other people ' * 9}")
+    HOW[how](page)
     stay = how in ("edited", "appended")
     expect(page.locator("#chips .chip")).to_have_count(int(stay))
     expect(page.locator("#added > li")).to_have_count(int(stay))
@@ -333,7 +327,7 @@ def test_a_text_file_is_opened_or_dropped(page: Any, tmp_path: Path) -> None:
     page.set_input_files("#file", tmp_path / "old.txt")
     expect(page.locator("#text")).to_have_value("Wörter über Wale")
     expect(page.locator("#labels > li").first).to_be_visible()
-    page.set_input_files("#file", {"name": "book.pdf", "mimeType": "application/pdf", "buffer": b"%PDF"})
+    give(page, "book.pdf", b"%PDF", "application/pdf")
     expect(page.locator("#file-problem")).to_contain_text("book.pdf is neither JSON lines (.jsonl) nor a text file")
 
     drop = """words => {

@@ -5,10 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-
-pytest.importorskip("playwright.sync_api", reason="tests of the page need playwright")
-pytest.importorskip("starlette", reason="tests of the page need the extra 'serve'")
-
 from page_steps import WHALES, Service, body, choose, tag
 from playwright.sync_api import expect
 

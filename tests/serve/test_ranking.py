@@ -3,35 +3,18 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 from serve.asgi import Asking, ask, running
-from serve.models import sample, saved
+from serve.models import sample
 
 import sylvan
 from sylvan import serve
 from sylvan.serve import engine
 
 RANK = "/v1/models/books/rank"
-
-
-@pytest.fixture(scope="module")
-def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    return saved(tmp_path_factory.mktemp("models"))
-
-
-@pytest.fixture(scope="module")
-def model(folders: dict[str, str]) -> Any:
-    return sylvan.load(folders["books"])
-
-
-@pytest.fixture(scope="module")
-def asking(folders: dict[str, str]) -> Iterator[Asking]:
-    with running(serve.app(folders)) as one:
-        yield one
 
 
 def same(result: dict[str, Any], names: list[str], scores: Any, field: str = "scores") -> None:

@@ -12,8 +12,8 @@ from collections import Counter
 from collections.abc import Iterator
 
 import pytest
-from servers import NDJSON, Server, group, pytestmark, read_all, request, serving, statuses, until  # noqa: F401
-from waiting import PATIENCE
+from servers import NDJSON, Server, group, meanwhile, pytestmark, read_all, request, serving, statuses  # noqa: F401
+from waiting import PATIENCE, until
 
 
 @pytest.fixture(scope="module")
@@ -101,25 +101,22 @@ def test_a_killed_worker_is_replaced_while_the_others_go_on(server, first):
         connection.close()
 
     held = [one.connection.socket for one in connections_of_both(server, 3)]
-    threads = [threading.Thread(target=ask) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    # Requests that take a while are in flight in each worker.
-    slow = json.dumps({"texts": texts * 30, "k": 100, "beam": 50}).encode()
-    ranked = server.metric("sylvan_batch_rows_sum")
-    for sock in held:
-        sock.sendall(request("POST", "/v1/models/first/rank", slow, "Content-Type: application/json"))
-    until(lambda: server.metric("sylvan_batch_rows_sum") >= ranked + len(texts) * 30, "they don't arrive")
-    before = outcomes["right"]
-    os.kill(victim, signal.SIGKILL)
-    answers = [read_all(sock) for sock in held]
-    for sock in held:
-        sock.close()
-    until(lambda: outcomes["right"] > before + 50, lambda: f"the others don't go on: {outcomes}")
-    survivors = whole(server)
-    over.set()
-    for thread in threads:
-        thread.join()
+    with meanwhile(*[ask] * 8):
+        try:
+            # Requests that take a while are in flight in each worker.
+            slow = json.dumps({"texts": texts * 30, "k": 100, "beam": 50}).encode()
+            ranked = server.metric("sylvan_batch_rows_sum")
+            for sock in held:
+                sock.sendall(request("POST", "/v1/models/first/rank", slow, "Content-Type: application/json"))
+            arrived = ranked + len(texts) * 30
+            until(lambda: server.metric("sylvan_batch_rows_sum") >= arrived, "they don't arrive")
+            before = outcomes["right"]
+            os.kill(victim, signal.SIGKILL)
+            answers = [read_all(sock) for sock in held]
+            until(lambda: outcomes["right"] > before + 50, lambda: f"the others don't go on: {outcomes}")
+            survivors = whole(server)
+        finally:
+            over.set()
     assert other in survivors and victim not in survivors
     until(lambda: server.metric("sylvan_queue_requests") == 0, "what waited in the dead worker still counts")
     assert all(statuses(answer) in ([], [200]) for answer in answers)  # cut off with the worker, or whole
@@ -198,15 +195,10 @@ def test_bulk_in_both_workers_at_once(server, first):
     texts = first.texts[:200]
     lines = b"".join(json.dumps({"text": text}).encode() + b"\n" for text in texts * 5)
     expected = first.expected(texts, 5) * 5
-    results: list[bool] = []
 
     def ask() -> None:
         answer = server.ask("POST", "/v1/models/first/rank?k=5", lines, {"Content-Type": NDJSON})
-        results.append(answer.lines == expected)
+        assert answer.lines == expected
 
-    threads = [threading.Thread(target=ask) for _ in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert results == [True] * 6
+    with meanwhile(*[ask] * 6):
+        pass

@@ -6,11 +6,23 @@ import json
 import os
 import signal
 import socket
-import threading
 import time
 
 import pytest
-from servers import JSON, NDJSON, Server, group, is_open, pytestmark, read_all, request, serving, statuses, until  # noqa: F401
+from servers import (  # noqa: F401
+    JSON,
+    NDJSON,
+    Server,
+    group,
+    is_open,
+    meanwhile,
+    pytestmark,
+    read_all,
+    request,
+    serving,
+    statuses,
+    until,
+)
 
 LIMITS = "[limits]\ntexts = 100000\n"
 ROWS = 800
@@ -49,9 +61,9 @@ def test_what_is_begun_is_finished(first, tmp_path, workers, to_all, number):
         idle = server.connect()  # kept, with nothing asked: nobody waits for it
         assert idle.ask("GET", "/health/live").status == 200
         with server.raw() as bulk:
-            head = (f"POST /v1/models/first/rank?k=5 HTTP/1.1\r\nHost: x\r\nContent-Type: {NDJSON}\r\n"
-                    f"Content-Length: {2 * len(lines)}\r\n\r\n")  # fmt: skip
-            bulk.sendall(head.encode() + lines)
+            size = f"Content-Length: {2 * len(lines)}"
+            head = request("POST", "/v1/models/first/rank?k=5", b"", f"Content-Type: {NDJSON}", size, close=False)
+            bulk.sendall(head + lines)
             until(lambda: bulk.recv(1) == b"H", "no answer has begun")
             before = server.metric("sylvan_batch_rows_sum")
             held = [hold(server, first.texts) for _ in range(2)]
@@ -117,16 +129,12 @@ def test_drain_ends_by_itself_and_leaves_nobody_without_a_word(first, tmp_path, 
                     outcomes.append(type(error).__name__)
                 time.sleep(0.01)
 
-        threads = [threading.Thread(target=ask) for _ in range(4)]
-        for thread in threads:
-            thread.start()
-        until(lambda: len(outcomes) > 20, "nobody is answered")
-        began = time.monotonic()
-        server.signal(signal.SIGTERM)
-        assert server.exit_code() == 0
-        assert time.monotonic() - began >= 0.9
-        for thread in threads:
-            thread.join()
+        with meanwhile(*[ask] * 4):
+            until(lambda: len(outcomes) > 20, "nobody is answered")
+            began = time.monotonic()
+            server.signal(signal.SIGTERM)
+            assert server.exit_code() == 0
+            assert time.monotonic() - began >= 0.9
         ended(server, leader)
     closed = {"ConnectionRefusedError", "ConnectionResetError", "BrokenPipeError", "RemoteDisconnected"}
     assert set(outcomes) <= {"200", "503", *closed}, set(outcomes)
@@ -150,8 +158,8 @@ def test_a_client_that_never_finishes_doesnt_keep_it(first, tmp_path):
     with serving(tmp_path, first.folder, config=config) as server:
         leader = server.process.pid
         with server.raw() as half, server.raw() as nothing:
-            half.sendall(b"POST /v1/models/first/rank HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
-                         b"Content-Length: 1000\r\n\r\n{")  # fmt: skip
+            headers = (f"Content-Type: {JSON}", "Content-Length: 1000")
+            half.sendall(request("POST", "/v1/models/first/rank", b"", *headers, close=False) + b"{")
             assert server.ask("GET", "/health/live").status == 200  # it is awake, and both have most likely arrived
             server.signal(signal.SIGTERM)
             server.exit_code()

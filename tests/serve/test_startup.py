@@ -16,7 +16,6 @@ import pytest
 import uvicorn
 from kit.errors import raises
 from serve.asgi import ask
-from serve.models import text_model
 from uvicorn.server import ServerState
 from waiting import PATIENCE
 
@@ -44,12 +43,6 @@ class Server:
 
     def end(self) -> None:
         self._task.cancel()
-
-
-@pytest.fixture
-def books(tmp_path: Path) -> Path:
-    text_model().save(tmp_path / "books")
-    return tmp_path / "books"
 
 
 @pytest.fixture
