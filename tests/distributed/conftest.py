@@ -10,6 +10,10 @@ from typing import Any
 
 import child_processes
 import pytest
+from kit.books import load_sample
+from kit.commands import call, place, refused  # noqa: F401
+
+from sylvan import TextModel, XRLinear
 
 
 @pytest.fixture(scope="session")
@@ -22,7 +26,7 @@ def nodes() -> Iterator[Any]:
     # Workers import the package that is tested, and the functions of these tests.
     here = Path(__file__).parent
     places = [str(here), str(here.parent), str(Path(sylvan.__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
-    os.environ["PYTHONPATH"] = os.pathsep.join(place for place in places if place)
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, places))
     child_processes.guard()  # Ray's own processes end with this one, even if it is killed
     # A node that was removed is missed after seconds. One that is slow to answer has as long as ever.
     looks = {"health_check_initial_delay_ms": 500, "health_check_period_ms": 500}
@@ -47,3 +51,24 @@ def cluster(nodes: Any) -> Iterator[Any]:
         yield nodes
     finally:
         ray.shutdown()
+
+
+class Saved:
+    """A model of texts and one of features, in memory and in folders, and rows for them."""
+
+    def __init__(self, folder: Path) -> None:
+        train, test = load_sample()
+        texts, labels = train.texts[:1000], train.labels[:1000]
+        self.texts, self.labels = test.texts[:300], test.labels[:300]
+        self.text_model = TextModel().fit(texts, labels)
+        transform, encode = self.text_model.vectorizer.transform, self.text_model.vocabulary_.encode
+        self.X = transform(self.texts)
+        self.matrix_model = XRLinear(n_jobs=1).fit(transform(texts), encode(labels))
+        self.folder, self.text_folder = folder, str(folder / "texts")
+        self.text_model.save(self.text_folder)
+        self.matrix_model.save(folder / "features")
+
+
+@pytest.fixture(scope="session")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> Saved:
+    return Saved(tmp_path_factory.mktemp("saved"))

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import pytest
 from child_processes import start
-from kit.books import load_sample
 from kit.errors import raises
 from ray_work import ChangingFile, DyingFile, OddFile
 from waiting import PATIENCE, until
@@ -29,23 +28,8 @@ pytest.importorskip("ray", reason='needs Ray: pip install "sylvan[ray]"')
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning")
 
 
-class Saved:
-    """A saved model of texts, and texts for it."""
-
-    def __init__(self, folder: Path) -> None:
-        train, test = load_sample()
-        self.texts, self.folder = test.texts[:240], str(folder / "m")
-        self.model = TextModel().fit(train.texts[:1000], train.labels[:1000])
-        self.model.save(self.folder)
-
-
-@pytest.fixture(scope="module")
-def saved(tmp_path_factory: pytest.TempPathFactory) -> Saved:
-    return Saved(tmp_path_factory.mktemp("saved"))
-
-
 @pytest.fixture
-def shards(saved: Saved, tmp_path: Path) -> list[Path]:
+def shards(saved: Any, tmp_path: Path) -> list[Path]:
     """Files of one, two and three parts of the texts."""
     paths = []
     for number, part in enumerate((slice(0, 40), slice(40, 120), slice(120, 240))):
@@ -65,7 +49,7 @@ def records(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
 
 
-def test_every_form_has_the_answers_of_one_machine(cluster: Any, saved: Saved, shards: list[Path]) -> None:
+def test_every_form_has_the_answers_of_one_machine(cluster: Any, saved: Any, shards: list[Path]) -> None:
     from pyarrow import parquet
 
     folder = shards[0].parent
@@ -73,28 +57,28 @@ def test_every_form_has_the_answers_of_one_machine(cluster: Any, saved: Saved, s
     data.write_jsonl(packed, saved.texts[:40])
     data.write_parquet(columns, saved.texts[:40])
     with sylvan.distributed.ray() as runner:
-        ranked = sylvan.distributed.rank_files([*shards, packed, columns], saved.folder, folder / "out", 5)
+        ranked = sylvan.distributed.rank_files([*shards, packed, columns], saved.text_folder, folder / "out", 5)
         assert sum(phase.bytes_shared + phase.bytes_sent for phase in runner.phases) < 1000  # workers read the files
     assert ranked.paths == [str(folder / "out" / path.name) for path in (*shards, packed, columns)]
     assert (ranked.n_rows, ranked.n_unknown) == (320, 3)
     for path in shards:
-        assert (folder / "out" / path.name).read_bytes() == predicted(saved.folder, path, "-k", "5", "--scores")
+        assert (folder / "out" / path.name).read_bytes() == predicted(saved.text_folder, path, "-k", "5", "--scores")
     unpacked = gzip.decompress((folder / "out" / "a.jsonl.gz").read_bytes())
-    assert unpacked == predicted(saved.folder, packed, "-k", "5", "--scores")
+    assert unpacked == predicted(saved.text_folder, packed, "-k", "5", "--scores")
     table = parquet.read_table(folder / "out" / "b.parquet")
-    top = saved.model.rank(saved.texts[:40], 5)
+    top = saved.text_model.rank(saved.texts[:40], 5)
     assert table["labels"].to_pylist() == top.names
     assert np.array(table["scores"].to_pylist(), np.float32).tobytes() == top.scores.tobytes()
     assert {path.name for path in (folder / "out").iterdir()} == {Path(path).name for path in ranked.paths}
 
 
-def test_the_format_that_is_asked_for(cluster: Any, saved: Saved, shards: list[Path]) -> None:
+def test_the_format_that_is_asked_for(cluster: Any, saved: Any, shards: list[Path]) -> None:
     columns, folder = shards[0].with_suffix(".parquet"), shards[0].parent
     data.write_parquet(columns, saved.texts[:40])
-    lines = sylvan.distributed.rank_files([columns], saved.folder, folder / "lines", 5, format="jsonl")
+    lines = sylvan.distributed.rank_files([columns], saved.text_folder, folder / "lines", 5, format="jsonl")
     assert Path(lines.paths[0]).name == "0.jsonl"
-    assert Path(lines.paths[0]).read_bytes() == predicted(saved.folder, shards[0], "-k", "5", "--scores")
-    made = sylvan.distributed.rank_files(shards[:1], saved.folder, folder / "columns", 5, format="parquet")
+    assert Path(lines.paths[0]).read_bytes() == predicted(saved.text_folder, shards[0], "-k", "5", "--scores")
+    made = sylvan.distributed.rank_files(shards[:1], saved.text_folder, folder / "columns", 5, format="parquet")
     assert Path(made.paths[0]).name == "0.parquet" and Path(made.paths[0]).read_bytes()[:4] == b"PAR1"
 
 
@@ -125,72 +109,72 @@ def test_features(form: str, cluster: Any, tmp_path: Path) -> None:
 
 
 def test_a_call_begins_again_and_takes_the_place_of_what_was_there(
-    cluster: Any, saved: Saved, shards: list[Path]
+    cluster: Any, saved: Any, shards: list[Path]
 ) -> None:
     out = shards[0].parent / "out"
-    first = sylvan.distributed.rank_files(shards, saved.folder, out, 5)
+    first = sylvan.distributed.rank_files(shards, saved.text_folder, out, 5)
     before = {path.name: path.read_bytes() for path in out.iterdir()}
     (out / "0.jsonl").unlink()
     (out / "1.jsonl").write_bytes(b"spoiled")
-    assert sylvan.distributed.rank_files(shards, saved.folder, out, 5) == first
+    assert sylvan.distributed.rank_files(shards, saved.text_folder, out, 5) == first
     assert {path.name: path.read_bytes() for path in out.iterdir()} == before
-    sylvan.distributed.rank_files(shards[:1], saved.folder, out, 2)
-    before["0.jsonl"] = predicted(saved.folder, shards[0], "-k", "2", "--scores")
+    sylvan.distributed.rank_files(shards[:1], saved.text_folder, out, 2)
+    before["0.jsonl"] = predicted(saved.text_folder, shards[0], "-k", "2", "--scores")
     assert {path.name: path.read_bytes() for path in out.iterdir()} == before
 
 
 def test_a_file_that_is_not_to_be_read_is_named_and_the_others_are_ranked(
-    cluster: Any, saved: Saved, shards: list[Path]
+    cluster: Any, saved: Any, shards: list[Path]
 ) -> None:
     out = shards[0].parent / "out"
     good = shards[1].read_bytes()
     shards[1].write_bytes(good + b"{\n")
     with raises(DataError, "1.jsonl", "line 81", "JSON", 2):
-        sylvan.distributed.rank_files(shards, saved.folder, out, 5)
+        sylvan.distributed.rank_files(shards, saved.text_folder, out, 5)
     assert sorted(path.name for path in out.iterdir()) == ["0.jsonl", "2.jsonl"]
     shards[0].write_bytes(b"")
     shards[1].write_bytes(good)
     with raises(DataError, "0.jsonl", "objects"):
-        sylvan.distributed.rank_files(shards[:2], saved.folder, out, 5)
+        sylvan.distributed.rank_files(shards[:2], saved.text_folder, out, 5)
     assert sorted(path.name for path in out.iterdir()) == ["0.jsonl", "1.jsonl", "2.jsonl"]
     bad = [shards[0], shards[0].with_name("bad.jsonl")]
     bad[1].write_text('{"body": "x"}\n')
     with raises(DataError, 2, "0.jsonl", "bad.jsonl", "line 1"):
-        sylvan.distributed.rank_files(bad, saved.folder, out.with_name("other"), 5)
+        sylvan.distributed.rank_files(bad, saved.text_folder, out.with_name("other"), 5)
 
 
-def test_a_worker_that_is_killed_is_replaced(cluster: Any, saved: Saved, shards: list[Path], tmp_path: Path) -> None:
+def test_a_worker_that_is_killed_is_replaced(cluster: Any, saved: Any, shards: list[Path], tmp_path: Path) -> None:
     sources = [DyingFile(str(path), str(tmp_path / "mark")) for path in shards]
-    ranked = rank_sources(sources, Ranker.of(saved.folder, 5, {}), str(tmp_path / "out"))
+    ranked = rank_sources(sources, Ranker.of(saved.text_folder, 5, {}), str(tmp_path / "out"))
     assert (tmp_path / "mark").exists() and ranked.n_rows == 240
     for path in shards:
-        assert (tmp_path / "out" / path.name).read_bytes() == predicted(saved.folder, path, "-k", "5", "--scores")
+        assert (tmp_path / "out" / path.name).read_bytes() == predicted(saved.text_folder, path, "-k", "5", "--scores")
     assert not list((tmp_path / "out").glob(".*"))  # what the killed worker had begun is gone
 
 
-def test_a_file_that_changes_while_it_is_read_is_not_ranked(cluster: Any, saved: Saved, shards: list[Path]) -> None:
+def test_a_file_that_changes_while_it_is_read_is_not_ranked(cluster: Any, saved: Any, shards: list[Path]) -> None:
     out = shards[0].parent / "out"
     left = out / f".{shards[0].name}.0123abcd.part"  # of an earlier call
     out.mkdir()
     left.touch()
     with raises(DataError, "0.jsonl", "while"):
-        rank_sources([ChangingFile(str(shards[0]), "")], Ranker.of(saved.folder, 5, {}), str(out))
+        rank_sources([ChangingFile(str(shards[0]), "")], Ranker.of(saved.text_folder, 5, {}), str(out))
     assert not list(out.iterdir())
 
 
-def test_a_fault_that_nobody_has_thought_of_is_no_ranking(cluster: Any, saved: Saved, shards: list[Path]) -> None:
+def test_a_fault_that_nobody_has_thought_of_is_no_ranking(cluster: Any, saved: Any, shards: list[Path]) -> None:
     sources = [OddFile(str(path), "") for path in shards[:1]]
     with raises(KeyError, "gone"):
-        rank_sources(sources, Ranker.of(saved.folder, 5, {}), str(shards[0].parent / "out"))
+        rank_sources(sources, Ranker.of(saved.text_folder, 5, {}), str(shards[0].parent / "out"))
     assert not list((shards[0].parent / "out").iterdir())
 
 
-def test_only_one_process_ranks_into_a_folder(cluster: Any, saved: Saved, shards: list[Path], tmp_path: Path) -> None:
+def test_only_one_process_ranks_into_a_folder(cluster: Any, saved: Any, shards: list[Path], tmp_path: Path) -> None:
     from sylvan.store import updating
 
     (tmp_path / "out").mkdir()
     with updating(tmp_path / "out"), raises(ModelError, "updated"):
-        sylvan.distributed.rank_files(shards, saved.folder, tmp_path / "out", 5)
+        sylvan.distributed.rank_files(shards, saved.text_folder, tmp_path / "out", 5)
 
 
 @pytest.mark.parametrize(
@@ -206,24 +190,24 @@ def test_only_one_process_ranks_into_a_folder(cluster: Any, saved: Saved, shards
     ],
 )
 def test_what_makes_no_ranking(
-    names: list[str], options: dict[str, Any], sentence: object, saved: Saved, tmp_path: Path
+    names: list[str], options: dict[str, Any], sentence: object, saved: Any, tmp_path: Path
 ) -> None:
     paths = [tmp_path / name for name in names]
     given = {"k": 5, **options}
     with raises(ParameterError, sentence):
-        sylvan.distributed.rank_files(paths, saved.folder, tmp_path / "out", given.pop("k"), **given)
+        sylvan.distributed.rank_files(paths, saved.text_folder, tmp_path / "out", given.pop("k"), **given)
 
 
-def test_missing_inputs_and_folders_that_are_none(saved: Saved, tmp_path: Path) -> None:
+def test_missing_inputs_and_folders_that_are_none(saved: Any, tmp_path: Path) -> None:
     with raises(DataError, "gone.jsonl"):
-        sylvan.distributed.rank_files([tmp_path / "gone.jsonl"], saved.folder, tmp_path / "out", 5)
+        sylvan.distributed.rank_files([tmp_path / "gone.jsonl"], saved.text_folder, tmp_path / "out", 5)
     (tmp_path / "file").write_text("")
     with raises(DataError, tmp_path / "file"):
-        sylvan.distributed.rank_files([tmp_path / "file"], saved.folder, tmp_path / "file", 5)
+        sylvan.distributed.rank_files([tmp_path / "file"], saved.text_folder, tmp_path / "file", 5)
 
 
 def test_a_node_that_sees_another_folder_is_named(
-    cluster: Any, saved: Saved, shards: list[Path], monkeypatch: pytest.MonkeyPatch
+    cluster: Any, saved: Any, shards: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found: list[bool] = []
 
@@ -235,7 +219,7 @@ def test_a_node_that_sees_another_folder_is_named(
 
     monkeypatch.setattr("sylvan.distributed.ranking.ask_nodes", elsewhere)
     with raises(DataError, "'n'", shards[0].parent / "out"):
-        sylvan.distributed.rank_files(shards, saved.folder, shards[0].parent / "out", 5)
+        sylvan.distributed.rank_files(shards, saved.text_folder, shards[0].parent / "out", 5)
     assert found == [True] and not list((shards[0].parent / "out").iterdir())
 
 
@@ -251,100 +235,91 @@ def test_what_writers_have_left_that_were_killed(tmp_path: Path) -> None:
 
 
 def test_the_command_line_ranks_files_into_a_folder(
-    cluster: Any, saved: Saved, shards: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    cluster: Any, saved: Any, shards: list[Path], tmp_path: Path, call: Any
 ) -> None:
     out = tmp_path / "out"
-    words = ["predict", saved.folder, *map(str, shards), "--ray", cluster.address, "-o", str(out), "--threshold", "0.1"]
-    assert main(words) == 0
-    assert capsys.readouterr().out == f"Ranked 240 rows of 3 files into '{out}'.\n"
+    words = ("--ray", cluster.address, "-o", out, "--threshold", "0.1")
+    said = call("predict", saved.text_folder, *shards, *words).out
+    assert said == f"Ranked 240 rows of 3 files into '{out}'.\n"
     for path in shards:
-        assert (out / path.name).read_bytes() == predicted(saved.folder, path, "--threshold", "0.1")
+        assert (out / path.name).read_bytes() == predicted(saved.text_folder, path, "--threshold", "0.1")
 
 
 def test_the_command_line_ranks_a_file_in_blocks(
-    cluster: Any, saved: Saved, shards: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    cluster: Any, saved: Any, shards: list[Path], tmp_path: Path, call: Any, refused: Any
 ) -> None:
-    big = tmp_path / "big.jsonl"
-    data.write_jsonl(big, saved.texts * 20, others=({"id": f"t{at}"} for at in range(4800)))  # three blocks
-    (tmp_path / "denied").write_text(saved.model.vocabulary_[0] + "\n")
-    options = ["-k", "4", "--set", "beam=3", "--denied", str(tmp_path / "denied")]
-    words = ["predict", saved.folder, str(big), "--ray", cluster.address, *options]
-    assert main([*words, "-o", str(tmp_path / "top.jsonl")]) == 0
-    assert (tmp_path / "top.jsonl").read_bytes() == predicted(saved.folder, big, *options)
-    ids = [json.loads(line)["id"] for line in (tmp_path / "top.jsonl").read_text("utf-8").splitlines()]
-    assert ids == [f"t{at}" for at in range(4800)]
-    assert main(words) == 0
-    assert capsys.readouterr().out.encode() == (tmp_path / "top.jsonl").read_bytes()
-    assert main([*words, "-o", str(tmp_path) + "/"]) == 2  # a folder: here lies what is to be ranked
-    assert "would take its place" in capsys.readouterr().err
+    big, top = tmp_path / "big.jsonl", tmp_path / "top.jsonl"
+    data.write_jsonl(big, saved.texts[:240] * 20, others=({"id": f"t{at}"} for at in range(4800)))  # three blocks
+    (tmp_path / "denied").write_text(saved.text_model.vocabulary_[0] + "\n")
+    options = ("-k", "4", "--set", "beam=3", "--denied", str(tmp_path / "denied"))
+    words = ("predict", saved.text_folder, big, "--ray", cluster.address, *options)
+    call(*words, "-o", top)
+    assert top.read_bytes() == predicted(saved.text_folder, big, *options)
+    assert [row["id"] for row in records(top)] == [f"t{at}" for at in range(4800)]
+    assert call(*words).out.encode() == top.read_bytes()
+    refused("would take its place", *words, "-o", f"{tmp_path}/")  # a folder: here lies what is to be ranked
 
 
-def test_texts_without_a_known_word_are_counted(
-    cluster: Any, saved: Saved, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_texts_without_a_known_word_are_counted(cluster: Any, saved: Any, tmp_path: Path, call: Any) -> None:
     for name, unknown in (("a.jsonl", ["Πάντα ῥεῖ", ""]), ("b.jsonl", ["подснежник"]), ("c.jsonl", [])):
         data.write_jsonl(tmp_path / name, [*saved.texts[:5], *unknown])
-    paths = [str(tmp_path / name) for name in ("a.jsonl", "b.jsonl", "c.jsonl")]
+    a, b, c = (tmp_path / name for name in ("a.jsonl", "b.jsonl", "c.jsonl"))
     sentence = "The model knows no word of {} texts, so there are no labels for them; --set unknown=prior gives"
-    on_ray = ["--ray", cluster.address, "-o"]
-    assert main(["predict", saved.folder, *paths, *on_ray, str(tmp_path / "out")]) == 0
-    assert sentence.format("3 of 18") in capsys.readouterr().err
-    assert main(["predict", saved.folder, paths[0], *on_ray, str(tmp_path / "top.jsonl")]) == 0
-    assert sentence.format("2 of 7") in capsys.readouterr().err
-    prior = ["--set", "unknown=prior"]
-    assert main(["predict", saved.folder, paths[0], *on_ray, str(tmp_path / "usual.jsonl"), *prior]) == 0
-    assert "no word" not in capsys.readouterr().err
+    on_ray = ("--ray", cluster.address, "-o")
+    said = call("predict", saved.text_folder, a, b, c, *on_ray, tmp_path / "out").err
+    assert sentence.format("3 of 18") in said
+    one = ("predict", saved.text_folder, a, *on_ray, tmp_path / "top.jsonl")
+    assert sentence.format("2 of 7") in call(*one).err
+    assert "no word" not in call(*one, "--set", "unknown=prior").err
 
 
-def test_matrices_and_subjects(cluster: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_matrices_and_subjects(cluster: Any, tmp_path: Path, call: Any, refused: Any) -> None:
     X = np.eye(4, dtype=np.float32)
+    matrices, model, tags = [tmp_path / name for name in ("a.npz", "b.npz")], str(tmp_path / "t"), tmp_path / "tags"
     XRLinear(n_jobs=1).fit(X, [[0], [1], [2], [3]]).save(tmp_path / "m")
-    for name in ("a.npz", "b.npz"):
-        data.save_npz(tmp_path / name, X)
-    paths = [str(tmp_path / name) for name in ("a.npz", "b.npz")]
-    words = ["--ray", cluster.address, "-k", "2", "-q"]
-    assert main(["predict", str(tmp_path / "m"), *paths, "-o", str(tmp_path / "out"), *words]) == 0
-    assert (tmp_path / "out" / "b.jsonl").read_bytes() == predicted(str(tmp_path / "m"), Path(paths[1]), "-k", "2")
+    for path in matrices:
+        data.save_npz(path, X)
+    on_ray = ("--ray", cluster.address, "-k", "2", "-q", "-o")
+    call("predict", tmp_path / "m", *matrices, *on_ray, tmp_path / "out")
+    assert (tmp_path / "out" / "b.jsonl").read_bytes() == predicted(str(tmp_path / "m"), matrices[1], "-k", "2")
+    fields = ("--output-fields", "id")
+    refused("--output-fields is for texts", "predict", tmp_path / "m", *matrices, *on_ray, f"{tags}/", *fields)
 
-    TextModel().fit(["whales", "bread"], [["urn:1"], ["urn:2"]]).save(tmp_path / "t")
+    TextModel().fit(["whales", "bread"], [["urn:1"], ["urn:2"]]).save(model)
     data.write_jsonl(tmp_path / "a.jsonl", ["bread"], others=[{"id": "b", "title": "Bread"}])
     (tmp_path / "names.tsv").write_text("<urn:1>\twhaling\n<urn:2>\tbaking\n")
-    more = ["--vocabulary", str(tmp_path / "names.tsv")]
-    target = str(tmp_path / "tags") + "/"
-    assert main(["predict", str(tmp_path / "t"), str(tmp_path / "a.jsonl"), "-o", target, *words, *more]) == 0
-    lines = (tmp_path / "tags" / "a.jsonl").read_bytes()
-    assert lines == predicted(str(tmp_path / "t"), tmp_path / "a.jsonl", "-k", "2", *more)
-    assert json.loads(lines)["labels"][0] == "baking" and json.loads(lines)["uris"][0] == "urn:2"
-    assert list(json.loads(lines)) == ["id", "title", "labels", "scores", "uris"]
-    again = ["predict", str(tmp_path / "t"), str(tmp_path / "a.jsonl"), "-o", target, *words, *more]
-    assert main([*again, "--output-fields", "id"]) == 0
-    assert list(json.loads((tmp_path / "tags" / "a.jsonl").read_bytes())) == ["id", "labels", "scores", "uris"]
-    assert main(["predict", str(tmp_path / "m"), *paths, "-o", target, *words, "--output-fields", "id"]) == 2
-    assert "--output-fields is for texts" in capsys.readouterr().err
+    more = ("--vocabulary", str(tmp_path / "names.tsv"))
+    words = ("predict", model, tmp_path / "a.jsonl", *on_ray, f"{tags}/", *more)
+    call(*words)
+    lines = (tags / "a.jsonl").read_bytes()
+    assert lines == predicted(model, tmp_path / "a.jsonl", "-k", "2", *more)
+    (row,) = records(tags / "a.jsonl")
+    assert row["labels"][0] == "baking" and row["uris"][0] == "urn:2"
+    assert list(row) == ["id", "title", "labels", "scores", "uris"]
+    call(*words, *fields)
+    assert list(records(tags / "a.jsonl")[0]) == ["id", "labels", "scores", "uris"]
 
 
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["a", "b"], "Several inputs are ranked on a cluster: say --ray, or give one."),
-        (["a", "b", "--ray", "auto"], "Several inputs are ranked into a folder: name it with -o."),
-        (["a", "--output-format", "jsonl"], "--output-format is for several inputs"),
-        (["-", "a", "--ray", "auto", "-o", "out"], "Rows of stdin are ranked alone"),
+        ("a b", "Several inputs are ranked on a cluster: say --ray, or give one."),
+        ("a b --ray auto", "Several inputs are ranked into a folder: name it with -o."),
+        ("a --output-format jsonl", "--output-format is for several inputs"),
+        ("- a --ray auto -o out", "Rows of stdin are ranked alone"),
     ],
 )
-def test_usage(cluster: Any, words: list[str], sentence: str, saved: Saved, tmp_path: Path, capsys: Any) -> None:
-    given = [str(tmp_path / word) if word == "out" else word for word in words]
-    assert main(["predict", saved.folder, *given]) == 2
-    assert sentence in capsys.readouterr().err
+def test_usage(cluster: Any, words: str, sentence: str, saved: Any, refused: Any) -> None:
+    refused(sentence, f"predict {saved.text_folder} {words}")
 
 
 @pytest.mark.skipif(os.name == "nt", reason="sends a POSIX signal")
 def test_what_was_ranked_before_an_interrupt_is_whole(
-    cluster: Any, saved: Saved, shards: list[Path], tmp_path: Path
+    cluster: Any, saved: Any, shards: list[Path], tmp_path: Path
 ) -> None:
     (tmp_path / "big.jsonl").write_text('{"text": "whale hunting in the south seas"}\n' * 1_000_000)
     out = tmp_path / "out"
-    words = ["predict", saved.folder, *map(str, shards), "--ray", cluster.address, "-o", str(out)]
+    words = ["predict", saved.text_folder, *map(str, shards), "--ray", cluster.address, "-o", str(out)]
     with open(tmp_path / "errors", "wb") as log:
         process = start([sys.executable, "-m", "sylvan", *words, tmp_path / "big.jsonl"], stdout=log, stderr=log)
 
@@ -359,4 +334,4 @@ def test_what_was_ranked_before_an_interrupt_is_whole(
     assert said == f"Interrupted; the files in '{out}' are whole, and the same command begins again."
     assert not (out / "big.jsonl").exists()
     for path in shards:
-        assert (out / path.name).read_bytes() == predicted(saved.folder, path)
+        assert (out / path.name).read_bytes() == predicted(saved.text_folder, path)

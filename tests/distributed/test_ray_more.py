@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from kit.bits import same_bits
 from kit.books import load_sample
-from test_ray_runner import same_bits
 
 import sylvan
-from sylvan import BeamTreeClassifier, XRTransformer, XTransformer, data
+from sylvan import BeamTreeClassifier, XRTransformer, XTransformer
 from sylvan.distributed.ray_runner import array_bytes
 
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning")
@@ -34,19 +34,16 @@ def rows() -> tuple[Any, Any]:
 
 
 @pytest.mark.parametrize("parameters", [{}, {"optimizer": "adagrad", "epochs": 1}], ids=str)
-def test_trials_of_learning_rates(cluster: Any, rows: tuple[Any, Any], parameters: dict[str, Any]) -> None:
+def test_trials_of_learning_rates(
+    cluster: Any, rows: tuple[Any, Any], parameters: dict[str, Any], tmp_path: Path
+) -> None:
     plain = BeamTreeClassifier(n_jobs=1, **parameters).fit(*rows)
     with sylvan.distributed.ray() as runner:
         spread = BeamTreeClassifier(n_jobs=1, **parameters).fit(*rows)
         assert jobs_of(runner)["trying a learning rate"] >= 3
+        beside = BeamTreeClassifier(n_jobs=1, **parameters).fit(*rows, checkpoint=tmp_path / "checkpoint")
     same_bits(plain, spread)
-
-
-def test_trials_and_passes_beside_a_checkpoint(cluster: Any, rows: tuple[Any, Any], tmp_path: Path) -> None:
-    plain = BeamTreeClassifier(n_jobs=1).fit(*rows)
-    with sylvan.distributed.ray():
-        spread = BeamTreeClassifier(n_jobs=1).fit(*rows, checkpoint=tmp_path / "checkpoint")
-    same_bits(plain, spread)
+    same_bits(plain, beside)
 
 
 @pytest.fixture(scope="module")
@@ -107,17 +104,6 @@ def test_tuning(cluster: Any, texts: tuple[Any, Any]) -> None:
         (trial.members, trial.score) for trial in spread.trials
     ]
     same_bits(plain.model, spread.model)
-
-
-def test_tuning_on_the_command_line(cluster: Any, texts: tuple[Any, Any], tmp_path: Path) -> None:
-    pytest.importorskip("optuna")
-    from sylvan.cli import main
-
-    data.write_jsonl(tmp_path / "train.jsonl", *texts)
-    words = ["tune", str(tmp_path / "train.jsonl"), "--max-trials", "1", "--quiet", "--threads", "1", "--model"]
-    assert main([*words, str(tmp_path / "plain")]) == 0
-    assert main([*words, str(tmp_path / "spread"), "--ray", cluster.address]) == 0
-    same_bits(sylvan.load(tmp_path / "plain"), sylvan.load(tmp_path / "spread"))
 
 
 def test_what_names_itself_is_counted_once() -> None:

@@ -6,17 +6,16 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from child_processes import start
+from kit.bits import same_bits
 from kit.books import load_sample
 from kit.errors import raises
 from ray_work import gone, squared
-from test_ray_runner import same_bits
 from waiting import until
 
 import sylvan
@@ -112,16 +111,18 @@ def test_a_killed_driver_is_gone_on_from(cluster: Any, place: Path, plain: XRLin
     stored = list(work.glob("block*"))
     assert stored, driver.stdout.read() if driver.stdout else ""
     X, Y = data.open_parts(place)
-    checkpoint = Checkpoint(work)
+    checkpoint, trained = Checkpoint(work), list[XRLinear]()
+
+    def trains() -> bool:
+        try:
+            trained.append(XRLinear(n_jobs=1, n_trees=3, max_leaf=20).fit(X, Y, checkpoint=checkpoint))
+        except ModelError as error:
+            assert "Another training" in str(error)
+        return bool(trained)
+
     with sylvan.distributed.ray():
-        while True:  # the lock goes with the process
-            try:
-                again = XRLinear(n_jobs=1, n_trees=3, max_leaf=20).fit(X, Y, checkpoint=checkpoint)
-                break
-            except ModelError as error:
-                assert "Another training" in str(error)
-                time.sleep(0.1)
-    same_bits(plain, again)
+        until(trains, "the lock doesn't go with the process")
+    same_bits(plain, trained[0])
     # What was stored wasn't computed again.
     before = {name for block in stored for name in block_names(store.load(block))}
     later = [block_names(store.load(block)) for block in work.glob("block*") if block not in stored]
@@ -171,6 +172,7 @@ def test_a_checkpoint_that_a_node_doesnt_see(
 ) -> None:
     from sylvan.distributed import ray_runner
 
+    monkeypatch.setenv("SYLVAN_TEST_DRIVER", str(os.getpid()))
     monkeypatch.setattr(ray_runner, "_seen", _sees_only_here)
     X, Y = data.open_parts(place)
     with sylvan.distributed.ray(), raises(ModelError, tmp_path / "work"):
@@ -180,8 +182,3 @@ def test_a_checkpoint_that_a_node_doesnt_see(
 
 def _sees_only_here(path: str) -> str:
     return path if os.getpid() == int(os.environ.get("SYLVAN_TEST_DRIVER", "0")) else ""
-
-
-@pytest.fixture(autouse=True)
-def _driver(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SYLVAN_TEST_DRIVER", str(os.getpid()))

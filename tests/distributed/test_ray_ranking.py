@@ -15,12 +15,11 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from kit.books import load_sample
 from kit.errors import raises
 from ray_work import lingers, squared, wait_for, wrong
 
 import sylvan
-from sylvan import TextModel, XRLinear, data
+from sylvan import XRLinear, data
 from sylvan.distributed.ranking import Ranker
 from sylvan.errors import DataError, ModelError, ParameterError
 from sylvan.runtime import Job
@@ -28,30 +27,6 @@ from sylvan.runtime import Job
 pytest.importorskip("ray", reason='needs Ray: pip install "sylvan[ray]"')
 ray_data = pytest.importorskip("ray.data", reason='needs Ray Data: pip install "sylvan[ray]"')
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning")
-
-N = 300
-
-
-class Saved:
-    """A model of texts and one of features, in memory and in folders, and rows for them."""
-
-    def __init__(self, folder: Path) -> None:
-        train, test = load_sample()
-        self.folder, self.texts, self.labels = folder, test.texts[:N], test.labels[:N]
-        self.text_model = TextModel().fit(train.texts[:1000], train.labels[:1000])
-        self.X = self.text_model.vectorizer.transform(self.texts)
-        X, Y = (
-            self.text_model.vectorizer.transform(train.texts[:1000]),
-            self.text_model.vocabulary_.encode(train.labels[:1000]),
-        )
-        self.matrix_model = XRLinear(n_jobs=1).fit(X, Y)
-        self.text_model.save(folder / "texts")
-        self.matrix_model.save(folder / "features")
-
-
-@pytest.fixture(scope="module")
-def saved(tmp_path_factory: pytest.TempPathFactory) -> Saved:
-    return Saved(tmp_path_factory.mktemp("saved"))
 
 
 def lists(rows: list[Any]) -> list[list[Any]]:
@@ -68,7 +43,7 @@ def expected_bits(top: Any) -> list[bytes]:
 
 
 @pytest.mark.parametrize("form", ["jsonl", "parquet"])
-def test_texts(form: str, cluster: Any, saved: Saved, tmp_path: Path) -> None:
+def test_texts(form: str, cluster: Any, saved: Any, tmp_path: Path) -> None:
     paths = []
     for number in range(3):
         part = slice(number * 100, (number + 1) * 100)
@@ -87,7 +62,7 @@ def test_texts(form: str, cluster: Any, saved: Saved, tmp_path: Path) -> None:
     assert result.schema().names == ["text", "right", "labels", "scores"]
 
 
-def test_several_columns_of_text_and_lists_of_labels(cluster: Any, saved: Saved) -> None:
+def test_several_columns_of_text_and_lists_of_labels(cluster: Any, saved: Any) -> None:
     rows = [{"head": text[:20], "body": None if at % 3 == 0 else text[20:]} for at, text in enumerate(saved.texts[:60])]
     joined = [" ".join(filter(None, row.values())) for row in rows]
     first = saved.text_model.vocabulary_[0]
@@ -108,7 +83,7 @@ def sparse_rows(X: Any) -> list[dict[str, Any]]:
     return rows
 
 
-def test_sparse_features_in_parquet(cluster: Any, saved: Saved, tmp_path: Path) -> None:
+def test_sparse_features_in_parquet(cluster: Any, saved: Any, tmp_path: Path) -> None:
     import pyarrow as pa
     from pyarrow import parquet
 
@@ -155,7 +130,7 @@ def processes_of_actors() -> list[int]:
 
 
 @pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="looks for processes in /proc")
-def test_an_actor_that_is_killed_is_replaced(cluster: Any, saved: Saved, tmp_path: Path) -> None:
+def test_an_actor_that_is_killed_is_replaced(cluster: Any, saved: Any, tmp_path: Path) -> None:
     rows = [{"number": at, "text": text} for at, text in enumerate(saved.texts[:100])]
     dataset = ray_data.from_items(rows, override_num_blocks=4).map(functools.partial(wait_for, str(tmp_path / "mark")))
     result, killed = [], []
@@ -204,7 +179,7 @@ def test_what_was_handed_over_is_cancelled_after_an_interrupt(cluster: Any, tmp_
     assert list(tmp_path.iterdir()) == []
 
 
-def test_answers_carry_no_vocabulary(saved: Saved) -> None:
+def test_answers_carry_no_vocabulary(saved: Any) -> None:
     texts = ["The history of England", "qwxz"]
     top, names, n_unknown = Ranker.of(saved.folder / "texts", 2, {}).rank(texts)
     assert type(top) is sylvan.TopK and names == saved.text_model.rank(texts, 2).names and len(names[0]) == 2
@@ -230,7 +205,7 @@ def test_answers_carry_no_vocabulary(saved: Saved) -> None:
     ],
 )
 def test_what_is_wrong_is_said_at_once(
-    options: dict[str, Any], error: type[Exception], sentence: str, cluster: Any, saved: Saved
+    options: dict[str, Any], error: type[Exception], sentence: str, cluster: Any, saved: Any
 ) -> None:
     given: dict[str, Any] = {"k": 3, **options}
     model = saved.folder / given.pop("model", "texts")
@@ -240,12 +215,12 @@ def test_what_is_wrong_is_said_at_once(
     assert sentence in str(caught.value)
 
 
-def test_only_datasets_are_ranked(cluster: Any, saved: Saved) -> None:
+def test_only_datasets_are_ranked(cluster: Any, saved: Any) -> None:
     with raises(ParameterError, "ray.data.Dataset", "list"):
         sylvan.distributed.rank(["whales"], saved.folder / "texts")
 
 
-def test_columns_that_are_known_late_are_refused_with_the_same_sentence(cluster: Any, saved: Saved) -> None:
+def test_columns_that_are_known_late_are_refused_with_the_same_sentence(cluster: Any, saved: Any) -> None:
     from ray.exceptions import RayTaskError
 
     dataset = ray_data.from_items([{"text": "whales"}]).map(lambda row: {"body": row["text"]})
@@ -254,7 +229,7 @@ def test_columns_that_are_known_late_are_refused_with_the_same_sentence(cluster:
         ranked.take_all()
 
 
-def test_a_node_without_the_model_is_named(cluster: Any, saved: Saved) -> None:
+def test_a_node_without_the_model_is_named(cluster: Any, saved: Any) -> None:
     import ray
 
     ranker = Ranker(str(saved.folder / "gone"), "crc32:00000000", 3)
@@ -265,7 +240,7 @@ def test_a_node_without_the_model_is_named(cluster: Any, saved: Saved) -> None:
         other.check_nodes(ray)
 
 
-def test_without_ray_or_ray_data_it_says_how_to_get_them(saved: Saved, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_ray_or_ray_data_it_says_how_to_get_them(saved: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray.data", None)
     with raises(ImportError, "sylvan[ray]"):
         sylvan.distributed.rank(None, saved.folder / "texts")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from kit.bits import same_bits
+from kit.bits import same_bits, same_models
 from kit.books import load_sample
 from kit.errors import raises
 from ray_work import dies, dies_once, slow, squared, wrong
@@ -30,41 +31,24 @@ def matrices() -> tuple[Any, Any]:
     return model.vectorizer.transform(train.texts[:700]), model.vocabulary_.encode(train.labels[:700])
 
 
-@pytest.mark.parametrize(
-    "parameters",
-    [{"negatives": "tfn"}, {"negatives": "tfn+man"}, {"n_trees": 2}, {"calibration": None, "max_leaf": 20}],
-    ids=str,
-)
-def test_xr_linear(cluster: Any, matrices: tuple[Any, Any], parameters: dict[str, Any], tmp_path: Path) -> None:
-    X, Y = matrices
-    plain = XRLinear(n_jobs=1, **parameters).fit(X, Y)
+IRLI = {"n_buckets": 16, "n_repetitions": 3, "hidden": 16, "rounds": 1, "epochs_per_round": 1, "final_epochs": 1}
+MODELS: dict[str, Callable[[], Any]] = {
+    "tfn": lambda: XRLinear(n_jobs=1, negatives="tfn"),
+    "tfn+man": lambda: XRLinear(n_jobs=1, negatives="tfn+man"),
+    "two trees": lambda: XRLinear(n_jobs=1, n_trees=2),
+    "uncalibrated": lambda: XRLinear(n_jobs=1, calibration=None, max_leaf=20),
+    "ensemble": lambda: sylvan.Ensemble([XRLinear(max_leaf=20, seed=seed, n_jobs=1) for seed in (0, 1)]),
+    "irli": lambda: IRLIClassifier(**IRLI, n_jobs=1),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_models_have_the_bits_of_one_process(cluster: Any, matrices: tuple[Any, Any], name: str) -> None:
+    X, Y = matrices if name != "irli" else (rows[:400] for rows in matrices)
+    plain = MODELS[name]().fit(X, Y)
     with sylvan.distributed.ray() as runner:
-        spread = XRLinear(n_jobs=1, **parameters).fit(X, Y)
+        spread = MODELS[name]().fit(X, Y)
         assert sum(phase.bytes_shared for phase in runner.phases) > 0
-    same_bits(plain, spread)
-
-
-def test_an_ensemble(cluster: Any, matrices: tuple[Any, Any], tmp_path: Path) -> None:
-    X, Y = matrices
-
-    def made() -> Any:
-        return sylvan.Ensemble([XRLinear(max_leaf=20, seed=seed, n_jobs=1) for seed in (0, 1)])
-
-    plain = made().fit(X, Y)
-    with sylvan.distributed.ray():
-        spread = made().fit(X, Y)
-    same_bits(plain, spread)
-
-
-def test_irli(cluster: Any, matrices: tuple[Any, Any], tmp_path: Path) -> None:
-    X, Y = matrices
-    parameters: dict[str, Any] = {
-        "n_buckets": 16, "n_repetitions": 3, "hidden": 16, "rounds": 1, "epochs_per_round": 1, "final_epochs": 1,
-        "n_jobs": 1,
-    }  # fmt: skip
-    plain = IRLIClassifier(**parameters).fit(X[:400], Y[:400])
-    with sylvan.distributed.ray():
-        spread = IRLIClassifier(**parameters).fit(X[:400], Y[:400])
     same_bits(plain, spread)
 
 
@@ -168,15 +152,15 @@ def test_without_a_block_nothing_changes() -> None:
     assert type(current_runner(1)) is Runner and not isinstance(current_runner(1), RayRunner)
 
 
-def test_the_command_line_trains_on_a_cluster(cluster: Any, tmp_path: Path) -> None:
-    from sylvan.cli import main
-
+@pytest.mark.parametrize("verb", ["train xr-linear", "tune --max-trials 1"])
+def test_the_command_line_trains_on_a_cluster(cluster: Any, verb: str, tmp_path: Path, call: Any) -> None:
+    pytest.importorskip("optuna")
     train, _ = load_sample()
     data.write_jsonl(tmp_path / "train.jsonl", train.texts[:500], train.labels[:500])
-    words = ["train", "xr-linear", str(tmp_path / "train.jsonl"), "--quiet", "--threads", "1", "--model"]
-    assert main([*words, str(tmp_path / "plain")]) == 0
-    assert main([*words, str(tmp_path / "spread"), "--ray", cluster.address]) == 0
-    same_bits(sylvan.load(tmp_path / "plain"), sylvan.load(tmp_path / "spread"))
+    command = f"{verb} {tmp_path}/train.jsonl --quiet --threads 1 --model {tmp_path}"
+    call(f"{command}/plain")
+    call(f"{command}/spread --ray {cluster.address}")
+    same_models(tmp_path / "plain", tmp_path / "spread")
 
 
 def test_a_memory_limit_is_not_for_a_cluster(cluster: Any, matrices: tuple[Any, Any]) -> None:

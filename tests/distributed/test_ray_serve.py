@@ -5,7 +5,6 @@ from __future__ import annotations
 import http.client
 import json
 import socket
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import Any
 import pytest
 from kit.books import load_sample
 from recipes import recipe
-from waiting import PATIENCE
+from waiting import PATIENCE, until
 
 import sylvan
 from sylvan import TextModel
@@ -57,10 +56,9 @@ class Served:
         """Wait until so many take requests."""
         from ray import serve
 
-        until = time.monotonic() + PATIENCE
-        while dict(serve.status().applications["default"].deployments["sylvan"].replica_states) != {"RUNNING": n}:
-            assert time.monotonic() < until, serve.status()
-            time.sleep(0.1)
+        wanted = {"RUNNING": n}
+        until(lambda: dict(serve.status().applications["default"].deployments["sylvan"].replica_states) == wanted,
+              lambda: str(serve.status()))  # fmt: skip
 
 
 def fitted(first: int) -> TextModel:
@@ -125,10 +123,12 @@ def test_a_replica_that_dies_is_replaced(served: Served) -> None:
     served.wait_for_replicas(2)
     wanted, before = answers(served), served.replicas
     served.ray.kill(served.ray.get_actor(min(before), namespace="serve"))
-    until = time.monotonic() + PATIENCE
-    while not served.replicas - before or len(served.replicas) < 2:
+
+    def replaced() -> bool:
         assert served.rank()[::2] == (200, wanted)
-        assert time.monotonic() < until
+        return len(served.replicas) > 1 and bool(served.replicas - before)
+
+    until(replaced, "it isn't replaced")
     served.wait_for_replicas(2)
     for _ in range(20):
         assert served.rank()[::2] == (200, wanted)
@@ -139,9 +139,12 @@ def test_replicas_take_a_new_version(served: Served) -> None:
     old = served.rank()[1]
     fitted(1000).save(served.folder)
     wanted = answers(served)
-    until, in_row = time.monotonic() + PATIENCE, 0
-    while in_row < 30:  # of both
+    in_row: list[bool] = []
+
+    def only_new() -> bool:
         status, version, found = served.rank()
         assert status == 200 and (found == wanted) is (version != old)
-        in_row = in_row + 1 if version != old else 0
-        assert time.monotonic() < until
+        in_row.append(version != old)
+        return len(in_row) >= 30 and all(in_row[-30:])  # of both
+
+    until(only_new, "a replica keeps the old version")

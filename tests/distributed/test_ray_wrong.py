@@ -19,7 +19,6 @@ from waiting import PATIENCE
 
 import sylvan
 from sylvan import data
-from sylvan.cli import main
 from sylvan.distributed import ray_runner
 from sylvan.distributed.ray_runner import connect
 from sylvan.errors import DataError, ParameterError, SylvanError
@@ -57,17 +56,13 @@ def elsewhere(*words: str | Path, **environment: str) -> subprocess.CompletedPro
 # Nothing is connected yet.
 
 
-def test_without_ray_there_is_a_sentence(
-    monkeypatch: pytest.MonkeyPatch, rows: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_ray_there_is_a_sentence(monkeypatch: pytest.MonkeyPatch, rows: Path, refused: Any) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     with raises(ImportError, "sylvan[ray]"):
         sylvan.distributed.ray("auto").__enter__()
-    assert main(["train", "xr-linear", str(rows), "--model", str(rows.with_name("m")), "--ray", "auto"]) == 2
-    said = capsys.readouterr().err.strip()
-    assert said.endswith('Working on a cluster needs Ray. Install it with: pip install "sylvan[ray]".')
-    assert len(said.splitlines()) == 1
-    assert list(rows.parent.iterdir()) == [rows]
+    way = 'Working on a cluster needs Ray. Install it with: pip install "sylvan[ray]".'
+    said = refused(way, f"train xr-linear {rows} --model {rows.with_name('m')} --ray auto")
+    assert said.count("\n") == 1 and list(rows.parent.iterdir()) == [rows]
 
 
 @pytest.mark.parametrize("address", ["the address", "auto"])
@@ -144,12 +139,11 @@ def test_another_address_than_that_of_the_connection(cluster: Any, unused: str) 
         raise AssertionError
 
 
-def test_a_memory_limit_on_the_command_line(cluster: Any, rows: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["train", "xr-linear", str(rows), "--model", str(rows.with_name("m")), "--threads", "1"]
-    assert main([*words, "--ray", cluster.address, "--memory-limit", "1GB"]) == 2
-    said = capsys.readouterr().err.strip()
-    assert said.startswith("Read 8 rows from ") and len(said.splitlines()) == 2
-    assert said.endswith("Error: On a cluster, fit takes no 'memory_limit': each node has memory of its own.")
+def test_a_memory_limit_on_the_command_line(cluster: Any, rows: Path, refused: Any) -> None:
+    train = f"train xr-linear {rows} --model {rows.with_name('m')} --threads 1 --memory-limit 1GB"
+    error = "Error: On a cluster, fit takes no 'memory_limit': each node has memory of its own."
+    read, said = refused(error, f"{train} --ray {cluster.address}").splitlines()
+    assert read.startswith("Read 8 rows from ") and said == error
     assert list(rows.parent.iterdir()) == [rows]
 
 
