@@ -7,13 +7,10 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import subprocess
-from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
-import child_processes
 import pytest
+from kit.annif import MISSING, PYTHON, Annif
 
 import sylvan
 
@@ -26,30 +23,11 @@ import sylvan.kernels
 """
 
 
-@dataclass(frozen=True)
-class Annif:
-    """Runs Annif's Python in a folder with its configuration and its data."""
-
-    python: str
-    folder: Path
-    environment: Mapping[str, str]
-
-    def run(self, *words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
-        return child_processes.run([self.python, *words], cwd=self.folder, env=self.environment, input=stdin)
-
-    def __call__(self, *words: str, stdin: str = "") -> str:
-        """What one of Annif's commands prints."""
-        done = self.run("-m", "annif.cli", *words, stdin=stdin)
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
-
-
 @pytest.fixture(scope="session")
 def annif(tmp_path_factory: pytest.TempPathFactory) -> Annif:
     """Annif with ``ANNIF_CONFIG=sylvan.annif.Config``; NLTK's tables for sentences are made here, as they're empty."""
-    python = os.environ.get("SYLVAN_ANNIF_PYTHON", "")
-    if not python:
-        pytest.skip("SYLVAN_ANNIF_PYTHON names no Python that imports annif")
+    if not PYTHON:
+        pytest.skip(MISSING)
     folder = tmp_path_factory.mktemp("annif")
     (folder / "path").mkdir()
     (folder / "path" / "sylvan").symlink_to(Path(sylvan.__file__).parent)  # and nothing else that lies beside it
@@ -62,7 +40,7 @@ def annif(tmp_path_factory: pytest.TempPathFactory) -> Annif:
         **os.environ, "PYTHONPATH": str(folder / "path"), "NLTK_DATA": str(folder / "nltk"),
         "ANNIF_CONFIG": "sylvan.annif.Config", "PYTHONDONTWRITEBYTECODE": "1",
     }  # fmt: skip
-    annif = Annif(python, folder, environment)
+    annif = Annif(folder, environment)
     if (done := annif.run("-c", PUNKT, str(english))).returncode:
         pytest.skip(f"Sylvan can't be imported beside Annif: {done.stderr[-300:]}")
     return annif

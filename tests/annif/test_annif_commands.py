@@ -43,7 +43,7 @@ print(json.dumps([found, learned.status_code, client.get("/v1/projects/both").js
 """
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")  # a process may come here twice
 def library(annif: Any) -> Any:
     """Annif with a vocabulary, two projects, one of them trained, and files of books."""
     sample = load_sample()

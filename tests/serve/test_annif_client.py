@@ -20,42 +20,23 @@ from urllib.parse import quote
 import numpy as np
 import pytest
 from child_processes import run
+from kit.annif import MISSING, PYTHON, Annif
 from kit.books import load_sample
 from servers import serving
 from waiting import PATIENCE
 
 from sylvan import TextModel, XRLinear, data
 
-PYTHON = os.environ.get("SYLVAN_ANNIF_PYTHON", "")
 N_DOCUMENTS = 40
 LIMIT = 100  # of the http backend, where its project names none
 AXIOS = {"Content-Type": "application/x-www-form-urlencoded;charset=utf-8"}  # as the page's requests have it
 
-pytestmark = pytest.mark.skipif(not PYTHON, reason="SYLVAN_ANNIF_PYTHON names no Python that imports annif")
+pytestmark = pytest.mark.skipif(not PYTHON, reason=MISSING)
 
 
 def get(address: str) -> Any:
     with urllib.request.urlopen(address, timeout=PATIENCE) as answer:
         return json.load(answer)
-
-
-@dataclass(frozen=True)
-class Annif:
-    """Annif's commands in a folder with its configuration and its data."""
-
-    folder: Path
-
-    def __call__(self, *words: str, stdin: str = "") -> str:
-        environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "ANNIF_CONFIG")}
-        done = run([PYTHON, "-m", "annif.cli", *words], cwd=self.folder, env=environment, input=stdin)
-        assert done.returncode == 0, done.stderr
-        self.folder.joinpath("stderr.txt").write_text(done.stderr, "utf-8")
-        return done.stdout
-
-    @property
-    def stderr(self) -> str:
-        """What the last command wrote to stderr."""
-        return self.folder.joinpath("stderr.txt").read_text("utf-8")
 
 
 @dataclass(frozen=True)
@@ -105,7 +86,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
             ),
             "utf-8",
         )
-        annif = Annif(folder)
+        own = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "ANNIF_CONFIG")}
+        annif = Annif(folder, own)
         addresses = {"plain": {heading: quote(heading, safe="") for heading in headings}, "linked": uris}
         for name, known_uris in addresses.items():
             lines = (f"<{uri}>\t{heading}\n" for heading, uri in known_uris.items())
@@ -190,24 +172,17 @@ def test_annif_lists_the_models_as_trained(world: World) -> None:
         assert re.fullmatch(r"\d{4}-\d{2}-\d{2} \d{2}:\d{2}:\d{2}", " ".join(rows[name][5:]))
 
 
-def test_the_vocabulary_can_be_loaded_as_it_is_served(world: World) -> None:
-    for name in world.models:
-        with urllib.request.urlopen(f"{world.address}/v1/vocabs/{name}/subjects", timeout=PATIENCE) as answer:
-            lines = answer.read().decode("utf-8").splitlines()
-        assert sorted(lines) == sorted(f"<{uri}>\t{heading}" for heading, uri in world.uris[name].items())
-
-
 def test_what_the_backend_sends_besides_is_passed_over(world: World) -> None:
     parameters = ["-b", "http.project=other", "-b", "http.limit=100000"]
-    output = world.annif("suggest", *parameters, "-D", "title=The White Whale", "plain", stdin=world.texts[0])
-    assert len(output.splitlines()) == 10
-    assert "warning" not in world.annif.stderr.lower()
+    done = world.annif.command("suggest", *parameters, "-D", "title=The White Whale", "plain", stdin=world.texts[0])
+    assert len(done.stdout.splitlines()) == 10
+    assert "warning" not in done.stderr.lower()
 
 
 def test_a_missing_project_is_a_warning_in_annif(world: World) -> None:
     endpoint = f"http.endpoint={world.address}/v1/projects/nothing/suggest"
-    assert world.annif("suggest", "-b", endpoint, "plain", stdin="whales").strip() == ""
-    assert "404" in world.annif.stderr
+    done = world.annif.command("suggest", "-b", endpoint, "plain", stdin="whales")
+    assert done.stdout.strip() == "" and "404" in done.stderr
 
 
 @pytest.mark.parametrize("name", ["plain", "linked"])
