@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 import sylvan
-from sylvan import data, metrics
-from sylvan.metrics.pairs import row_values
+from sylvan import data
 
 K = 2
 
@@ -154,17 +153,6 @@ def test_two_models_side_by_side(call: Any, files: Any) -> None:
     assert {(each["difference"], each["p"]) for each in same.values()} == {(0.0, 1.0)}
     printed = call("evaluate {text-model} {records} -q --compare worse --groups language").out
     assert "by language" in printed and "over the same 59 rows" in printed and "<0.001" in printed
-
-
-def test_values_of_rows_are_those_of_which_metrics_are_means() -> None:
-    truth, scores = [[0, 2], [1], [3, 1, 0]], [[3, 2, -np.inf], [3, 2, 1], [3, 2, 1]]
-    model = sylvan.TopK(np.array([[2, 1, -1], [0, 1, 2], [3, 0, 2]], np.int32), np.array(scores, np.float32))
-    values = row_values(truth, model, (1, 3))
-    for name, metric in (("P", metrics.precision), ("R", metrics.recall), ("nDCG", metrics.ndcg), ("F1", metrics.f1)):
-        for column, k in enumerate((1, 3)):
-            one_by_one = [metric([row], sylvan.TopK(model.labels[[n]], model.scores[[n]]), at=k)[k]
-                          for n, row in enumerate(truth)]  # fmt: skip
-            assert values[name][:, column] == pytest.approx(one_by_one), name
 
 
 def test_matrices(call: Any) -> None:

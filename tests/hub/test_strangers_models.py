@@ -18,7 +18,7 @@ from hub_server import LABELS, TEXTS, Hub
 from kit.errors import raises
 
 import sylvan
-from sylvan import TextModel, TfidfVectorizer, XRLinear, store
+from sylvan import TextModel, XRLinear, store
 from sylvan.errors import ModelError, SylvanError
 from sylvan.hub import pull, push
 from sylvan.hub.card import card_of
@@ -250,8 +250,3 @@ def test_a_checksum_is_no_seal(hub: Hub, there: Any, saved: str) -> None:
         sylvan.from_pretrained(NAME).rank(TEXTS[:2], k=2)
     except ModelError as error:
         assert str(error).endswith(".")
-
-
-def test_a_vectoriser_is_what_it_was(hub: Hub, saved: str) -> None:
-    push(saved, NAME)
-    assert isinstance(sylvan.from_pretrained(NAME).vectorizer, TfidfVectorizer)
