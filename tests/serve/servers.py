@@ -23,6 +23,8 @@ import child_processes
 import pytest
 from waiting import PATIENCE, until
 
+from sylvan import store
+
 JSON, NDJSON, PROBLEM = "application/json", "application/x-ndjson", "application/problem+json"
 ADMIN_KEY = "the-key-of-who-may-change-models"
 PACKAGES = ("uvicorn", "starlette", "msgspec", "prometheus_client")
@@ -294,6 +296,11 @@ def meanwhile(*works: Callable[[], object]) -> Iterator[None]:
         yield
     for task in tasks:
         task.result()
+
+
+def checksum(folder: Path) -> str:
+    """The version that a served folder has."""
+    return str(store.contents(folder)["checksum"])
 
 
 def read_all(sock: socket.socket) -> bytes:

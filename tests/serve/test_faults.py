@@ -15,16 +15,10 @@ from typing import Any
 
 import pytest
 from child_processes import run
-from servers import ADMIN_KEY, Answer, Server, pytestmark, serving, until  # noqa: F401
-
-from sylvan import store
+from servers import ADMIN_KEY, Answer, Server, checksum, pytestmark, serving, until  # noqa: F401
 
 ADMIN = {"Authorization": f"Bearer {ADMIN_KEY}"}
 WATCH = "watch = 0.05"
-
-
-def checksum(folder: Path) -> str:
-    return str(store.contents(folder)["checksum"])
 
 
 def replaced(path: Path, data: bytes) -> None:

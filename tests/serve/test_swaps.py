@@ -9,13 +9,11 @@ import shutil
 import signal
 import threading
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import pytest
-from servers import NDJSON, Answer, Connection, Server, meanwhile, pytestmark, request, serving, until  # noqa: F401
-
-from sylvan import store
+from servers import NDJSON, Answer, Connection, Server, checksum, meanwhile, pytestmark, request, serving  # noqa: F401
+from waiting import until
 
 N_TEXTS, K = 60, 5
 
@@ -74,10 +72,6 @@ class Clients:
                 others = [one for one in expected if results == [expected[one][at] for at in places]]
                 raise AssertionError(f"not what {version} answers; what these do: {others}")
         return Counter(answer.headers["etag"].strip('"') for answer, _, _ in self.answers)
-
-
-def checksum(folder: Path) -> str:
-    return str(store.contents(folder)["checksum"])
 
 
 def served(server: Server, n: int) -> set[str]:
