@@ -90,6 +90,8 @@ def test_the_best_threshold_is_noted_in_the_model(call: Any, refused: Any, files
     assert f"Noted threshold {best:g} in m." in call("thresholds m {test.jsonl} --save").err
     assert read_card("m").threshold == {"f1": best, "on": "test.jsonl", "rows": 60}
     assert f"Threshold of the highest F1: {best:g}, on test.jsonl (60 rows)" in call("inspect m").out
+    gone = " Its saved threshold is gone: sylvan thresholds small FILE --save finds it again.\n"
+    assert call("compress m -o small").err.endswith(gone)
     for said in (" Its saved threshold is gone: sylvan thresholds m FILE --save finds it again.", ""):
         outcome = call(f"update m --rename {sylvan.load('m').vocabulary_[0]}=another{len(said)}")
         assert outcome.err == f"Updated m: 1 label renamed.{said}\n"

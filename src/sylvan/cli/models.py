@@ -18,6 +18,7 @@ from sylvan.cli.options import Config, config_of, settable_parameters
 from sylvan.cli.session import Session
 from sylvan.data.streams import open_read
 from sylvan.errors import DataError, ModelError, ParameterError
+from sylvan.hub.card import THRESHOLD
 from sylvan.models.blocks import Source, inner_of, load_ranking, set_device, set_ranking, set_threads
 from sylvan.runtime.plan import Need, disk_of, free_bytes, is_full, need_room
 
@@ -52,6 +53,13 @@ def training_notes(folder: str, path: str | None = None) -> dict[str, Any]:
     separator = separator_of(folder)
     files = {TRAINED_ON: training_files([folder], [path])}
     return files if separator is None else {**files, SEPARATOR: separator}
+
+
+def lost_threshold(before: Mapping[str, Any], folder: str) -> str:
+    """The sentence for a model in ``folder`` made of one with these notes, whose saved threshold was found for other
+    probabilities; empty where there was none."""
+    words = f" Its saved threshold is gone: sylvan thresholds {folder} FILE --save finds it again."
+    return words if THRESHOLD in before else ""
 
 
 def training_name(folder: str, path: str) -> str | None:
