@@ -40,9 +40,9 @@ def command(model: str, target: str, max_size: str | None, rows: str | None, **f
     """
     from sylvan import store
     from sylvan.cli.evaluate import AT, measure
-    from sylvan.cli.models import input_for, load_model, lost_threshold, training_notes
+    from sylvan.cli.models import LOST_THRESHOLD, input_for, load_model, training_notes
     from sylvan.errors import ParameterError
-    from sylvan.hub.card import COMPRESSED, MEASURED
+    from sylvan.hub.card import COMPRESSED, MEASURED, THRESHOLD
     from sylvan.runtime.memory import parse_bytes
 
     if rows == "-":
@@ -63,7 +63,7 @@ def command(model: str, target: str, max_size: str | None, rows: str | None, **f
     if rows is not None:
         state.meta[COMPRESSED]["measures_before"] = results[0].as_json()["measures"]
         state.meta[MEASURED] = {"on": os.path.basename(os.path.abspath(rows)), **results[1].as_json()}
-    lost = lost_threshold(store.load(model).meta, target)  # before the target, which may be the model, is written
+    lost = LOST_THRESHOLD.format(target) if THRESHOLD in store.load(model).meta else ""
     store.save(target, state)
     if results:
         click.echo(_table(*results))

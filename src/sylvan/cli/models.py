@@ -18,12 +18,12 @@ from sylvan.cli.options import Config, config_of, settable_parameters
 from sylvan.cli.session import Session
 from sylvan.data.streams import open_read
 from sylvan.errors import DataError, ModelError, ParameterError
-from sylvan.hub.card import THRESHOLD
 from sylvan.models.blocks import Source, inner_of, load_ranking, set_device, set_ranking, set_threads
 from sylvan.runtime.plan import Need, disk_of, free_bytes, is_full, need_room
 
 TRAINED_ON = "trained_on"  # in a model's manifest: name and checksum of each file
 SEPARATOR = "label_separator"  # there too: that of its training's cells, where it was named
+LOST_THRESHOLD = " Its saved threshold is gone: sylvan thresholds {} FILE --save finds it again."
 # What changes an answer without a new training; anything else would be silently without effect.
 _RANK_PARAMETERS = ("beam", "combine", "n_neighbors", "power", "tail", "unknown")
 # A disk with so many times the bytes of the data free, and so many beside, isn't asked further: to estimate a model's
@@ -50,16 +50,8 @@ def training_files(folders: Iterable[str], paths: Iterable[str | None] = ()) -> 
 
 def training_notes(folder: str, path: str | None = None) -> dict[str, Any]:
     """What the manifest of the model in ``folder`` notes of its training, for one made of it, and of ``path``."""
-    separator = separator_of(folder)
-    files = {TRAINED_ON: training_files([folder], [path])}
-    return files if separator is None else {**files, SEPARATOR: separator}
-
-
-def lost_threshold(before: Mapping[str, Any], folder: str) -> str:
-    """The sentence for a model in ``folder`` made of one with these notes, whose saved threshold was found for other
-    probabilities; empty where there was none."""
-    words = f" Its saved threshold is gone: sylvan thresholds {folder} FILE --save finds it again."
-    return words if THRESHOLD in before else ""
+    notes = {TRAINED_ON: training_files([folder], [path]), SEPARATOR: separator_of(folder)}
+    return {name: note for name, note in notes.items() if note is not None}
 
 
 def training_name(folder: str, path: str) -> str | None:

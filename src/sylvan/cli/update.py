@@ -78,8 +78,8 @@ def command(model: str, keep: int, only_plan: bool, undo: bool, **flags: Any) ->
 def _changed(folder: str, flags: dict[str, Any], keep: int | None) -> str:
     """Change the model and save it, where ``keep`` is given; what was done, in words."""
     from sylvan.cli.io.inputs import read_labels
-    from sylvan.cli.models import kept_rows, load_model, lost_threshold, training_notes
-    from sylvan.hub.card import HISTORY, history_of, noted, words_of
+    from sylvan.cli.models import LOST_THRESHOLD, kept_rows, load_model, training_notes
+    from sylvan.hub.card import HISTORY, THRESHOLD, history_of, noted, words_of
 
     before = store.load(folder)
     history = history_of(before)
@@ -113,7 +113,7 @@ def _changed(folder: str, flags: dict[str, Any], keep: int | None) -> str:
     state.meta[HISTORY] = noted(history, counts)
     state.meta.update(training_notes(folder, flags["new"]))
     store.save(folder, state, keep=keep)
-    return f"Updated {folder}: {words_of(counts)}.{lost_threshold(before.meta, folder)}"
+    return f"Updated {folder}: {words_of(counts)}.{LOST_THRESHOLD.format(folder) if THRESHOLD in before.meta else ''}"
 
 
 def _warn_of_repeated(folder: str, path: str, n_rows: int | None, way: str) -> None:
