@@ -186,14 +186,17 @@ def test_a_request_leaves_nothing_to_the_garbage_collector(
         app.service.served["late"].engine._seconds = 0.0
         first = await ask(app, method, path, body)
         assert first.status == status, first
-        gc.collect()
+        found = []
         gc.disable()
         try:
-            for _ in range(n_requests):
-                await ask(app, method, path, body)
-            return gc.collect()
+            for _ in range(5):  # what others leave, such as another application in this process, isn't there each time
+                gc.collect()
+                for _ in range(n_requests):
+                    await ask(app, method, path, body)
+                found.append(gc.collect())
         finally:
             gc.enable()
+        return min(found)
 
     with running(serve.app(dict.fromkeys(("books", "busy", "late"), folders["books"]))) as asking:
         assert asking.run(garbage(asking.app)) < n_requests

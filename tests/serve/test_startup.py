@@ -99,17 +99,17 @@ def test_a_damaged_model_fails_the_startup_of_who_waits(wait: bool, books: Path)
     largest.write_bytes(data)
 
     async def scenario() -> None:
-        app = serve.app({"books": books}, wait=wait)
+        app = serve.app({"damaged": books}, wait=wait)
         server = Server(app)
         answer = await server.told("startup")
         if wait:
             assert answer["type"] == "lifespan.startup.failed" and not app.service.started
-            assert answer["message"].startswith("The model 'books' can't be opened: ")
+            assert answer["message"].startswith("The model 'damaged' can't be opened: ")
             assert "its checksum is not the one in the manifest" in answer["message"]
         else:
             assert answer["type"] == "lifespan.startup.complete" and app.service.started
             await server.told("shutdown")
-        assert "sylvan-engine-books" not in {thread.name for thread in threading.enumerate()}
+        assert "sylvan-engine-damaged" not in {thread.name for thread in threading.enumerate()}
         server.end()
 
     with suppress(asyncio.CancelledError):
