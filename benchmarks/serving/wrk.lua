@@ -35,15 +35,15 @@ local function listed(values)
 end
 
 function done(summary, latency)
-   local values, counts = {}, {}
-   -- Each look at a latency goes through all shorter ones: of a minute's overload that would take minutes.
-   for index = 1, threads[1]:get("counting") and 0 or #latency do
-      local value, count = latency(index)
-      values[index], counts[index] = string.format("%d", value), string.format("%d", count)
-   end
    local codes = {}
    for status, count in pairs(threads[1]:get("statuses")) do
       codes[#codes + 1] = string.format('"%d":%d', status, count)
+   end
+   local values, counts = {}, {}
+   -- Not where statuses were counted: each look at a latency goes through all shorter ones, which takes minutes there.
+   for index = 1, #codes > 0 and 0 or #latency do
+      local value, count = latency(index)
+      values[index], counts[index] = string.format("%d", value), string.format("%d", count)
    end
    local errors = summary.errors
    local file = assert(io.open(threads[1]:get("out"), "w"))

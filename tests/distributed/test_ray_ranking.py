@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from ray_work import lingers, squared, wait_for, wrong
 import sylvan
 from sylvan import XRLinear, data
 from sylvan.distributed.ranking import Ranker
+from sylvan.distributed.ray_runner import RayRunner
 from sylvan.errors import DataError, ModelError, ParameterError
 from sylvan.runtime import Job
 
@@ -166,8 +168,11 @@ def test_jobs_are_made_as_there_is_room_and_answered_in_order(cluster: Any) -> N
             list(runner.ordered([Job("a", wrong, {})], {"what": "row 7"}))
 
 
-def test_what_was_handed_over_is_cancelled_after_an_interrupt(cluster: Any, tmp_path: Path) -> None:
+def test_what_was_handed_over_is_cancelled_after_an_interrupt(
+    cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     jobs = [Job(f"job{at}", lingers, {"folder": str(tmp_path), "at": at}, cost=5 - at) for at in range(4)]
+    monkeypatch.setattr(sys, "ps1", ">>> ", raising=False)  # of a session that goes on
 
     def deliver(number: int, result: int) -> None:
         raise KeyboardInterrupt
@@ -177,6 +182,24 @@ def test_what_was_handed_over_is_cancelled_after_an_interrupt(cluster: Any, tmp_
             runner.stream(jobs, deliver)
         assert runner.run([Job("next", pow, {"base": 2, "exp": 3})] * 4) == [8] * 4
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("error", "interactive", "cancelled"),
+    [(KeyboardInterrupt(), True, ["a", "b"]), (KeyboardInterrupt(), False, []), (ValueError(), True, [])],
+)
+def test_nothing_is_cancelled_where_the_process_ends(
+    error: BaseException, interactive: bool, cancelled: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To cancel a task whose answer is on its way aborts the process: a command would end without its sentence."""
+    if interactive:
+        monkeypatch.setattr(sys, "ps1", ">>> ", raising=False)
+    else:
+        monkeypatch.delattr(sys, "ps1", raising=False)
+    asked: list[str] = []
+    module = SimpleNamespace(remote=lambda **_: lambda work: work, cancel=lambda task, force: asked.append(task))
+    RayRunner(module)._leave(iter(["a", "b"]), error)
+    assert asked == cancelled
 
 
 def test_answers_carry_no_vocabulary(saved: Any) -> None:

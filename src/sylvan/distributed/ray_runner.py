@@ -7,6 +7,7 @@ import copy
 import os
 import platform
 import socket
+import sys
 import threading
 import time
 from collections import Counter, deque
@@ -293,10 +294,10 @@ class RayRunner(Runner):
         return sent[id(value)][1]
 
     def _leave(self, references: Iterable[Any], error: BaseException) -> None:
-        """Cancel what has been handed over, after Ctrl-C. After an error it runs to its end, two jobs for each CPU at
-        most: to cancel a task whose answer is on its way aborts this process (a check in Ray's task manager, seen in
-        2.60), which would lose the error."""
-        if isinstance(error, KeyboardInterrupt | SystemExit):
+        """After Ctrl-C in a session that goes on, cancel what has been handed over. Else it ends with this process, or
+        after an error by itself, two jobs for each CPU at most: to cancel a task whose answer is on its way aborts this
+        process (a check in Ray's task manager, seen in 2.60), which would lose the error, or what is said of Ctrl-C."""
+        if isinstance(error, KeyboardInterrupt) and hasattr(sys, "ps1"):
             for reference in references:
                 with suppress(Exception):
                     self._ray.cancel(reference, force=False)
@@ -322,8 +323,7 @@ class RayRunner(Runner):
     ) -> list[Any] | None:
         """The results of a group; None where something that it needs was lost, and will be sent again."""
         try:
-            results: list[Any] = self._result(reference, group)
-            return results
+            return list(self._result(reference, group))
         except _ObjectLostError as error:
             lost[group.name] += 1
             if lost[group.name] > _RETRIES:
