@@ -45,7 +45,8 @@ def serving_section(folder: Path) -> list[str]:
 def _set(book: Record) -> list[str]:
     runs = book["runs"]
     figures = {key: _medians(found) for key, found in _by(runs, "load").items()}
-    lines = [f"{_repeats(runs)}{markdown.taken(book)} {_versions(runs)}", ""]
+    date = max((run["date"] for run in runs if run["part"] == "load"), default=book["date"])
+    lines = [f"{_repeats(runs)}{markdown.taken({**book, 'date': date})} {_versions(runs)}", ""]
     if figures:
         lines += [*_loads(figures), "", *_goals(figures, _by(runs, "overload"))]
     if answers := _by(runs, "answers"):
@@ -204,7 +205,7 @@ def _overload(runs: Sequence[Record]) -> list[str]:
     words = (
         "Sylvan with the limits that it has by default, under which 100 requests may wait, and a probe on eight of the "
         "connections, which checks each answer. The loop's lag is the time that `/health/live` takes on a connection "
-        "of its own. Resident memory (MiB) is read every second."
+        f"of its own. Resident memory (MiB) is read every second. Measured on {max(run['date'] for run in runs)}."
     )
     heads = [
         "connections", "seconds", "200", "429", "neither", "accepted p50 / p99, ms", "loop's lag p50 / p99 / max, ms",
