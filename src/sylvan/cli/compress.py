@@ -63,7 +63,7 @@ def command(model: str, target: str, max_size: str | None, rows: str | None, **f
     if rows is not None:
         state.meta[COMPRESSED]["measures_before"] = results[0].as_json()["measures"]
         state.meta[MEASURED] = {"on": os.path.basename(os.path.abspath(rows)), **results[1].as_json()}
-    lost = LOST_THRESHOLD.format(target) if THRESHOLD in store.load(model).meta else ""
+    lost = LOST_THRESHOLD.format(target) if THRESHOLD in store.contents(model)["model"]["meta"] else ""
     store.save(target, state)
     if results:
         click.echo(_table(*results))
