@@ -5,9 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from benchmarks.sampling.large_text import PHRASES
+
 # What can be set for all of a table alike.
 RATES = ("learning_rate", "table_learning_rate", "embedding_learning_rate")
 CHANGES = ("optimizer", *RATES, "batch_size", "dropout", "clip_norm", "device")
+NETWORK = ("hidden", "embedding", "n_layers", "own_rate")  # what a table's trainings have of their own
 UNWEIGHTED: dict[str, Any] = {"class_weights": None}  # the paper's k-means
 ALL = "sampled-softmax"  # the loss whose logits are all corrected
 EVERY_STEP: dict[str, int] = {"every": 1, "early_every": 1, "early_steps": 0}
@@ -106,6 +109,10 @@ CONTENDERS: dict[str, Contender] = {
         "head of 1,000 exactly, 1,000 unigram of the tail shared by the batch", "unigram", "head-and-tail",
         n_samples=1000, shared=True, loss_parameters={"n_head": 1000}, rate_of="unigram-all",
     ),
+    "head-1000-midx-rq-shared": Contender(
+        "head of 1,000 exactly, 1,000 weighted MIDX-rq of the tail shared by the batch", "midx-rq", "head-and-tail",
+        n_samples=1000, shared=True, loss_parameters={"n_head": 1000},
+    ),
     "adaptive": Contender("adaptive softmax (PyTorch's)", loss="adaptive"),
     "nce-40": Contender("NCE, 40 unigram", "unigram", "nce", n_samples=40),
     "blackout-40": Contender(
@@ -162,6 +169,11 @@ PLANS: dict[str, dict[str, Any]] = {
             "full", "nce-40", "unigram-all", "midx-rq-all", "midx-aware-rq-all", *HEADS_TRIED, HEADED[2],
             *BY_THE_SECOND,
         ),
+    },
+    "tablemany": {
+        "task": "language-model", "sets": tuple(PHRASES), "models": ("lstm",),
+        "network": {"hidden": 64, "embedding": 64, "n_layers": 1, "own_rate": True},
+        "contenders": (*BY_THE_SECOND, "head-1000-midx-rq-shared", "midx-aware-rq-all"),
     },
     "table7": {
         "task": "sequential-recommendation", "sets": ("beauty" + WHOLE, "games" + WHOLE),

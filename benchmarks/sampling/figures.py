@@ -28,6 +28,7 @@ COLOURS = {
     "unigram-1000-shared-all": "#004C80", "midx-rq-1000-shared-all": "#8C3A00", "head-1000-unigram-shared": "#2E8B9A",
     "head-500-midx-rq": "#6A0DAD", "head-500-unigram": "#3060C0", "head-2000-unigram": "#001030",
     "head-1000-midx-rq": "#4A0080", "head-2000-midx-rq": "#2A0050", "head-1000-midx-aware-rq": "#B57EDC",
+    "head-1000-midx-rq-shared": "#D81B90",
 }  # fmt: skip
 STYLES = {
     "midx-pq": "--", "midx-rq": "--", "unigram-500-shared": ":", "midx-rq-500-shared": ":", "softmax": "--",
@@ -88,6 +89,28 @@ def _mean_way(runs: list[Record]) -> tuple[list[int], list[float]]:
                 by_step.setdefault(entry["step"], []).append(value)
     steps = [step for step in sorted(by_step) if len(by_step[step]) == len(runs)]
     return steps, [sum(by_step[step]) / len(runs) for step in steps]
+
+
+def _by_second(figure: Any, runs: list[Record]) -> None:
+    """Validation perplexity against the processor's seconds of training, a panel a set."""
+    sets = list(dict.fromkeys(run["set"] for run in runs))
+    figure.set_size_inches(5 * len(sets) + 4, 4.2)
+    for axes, name in zip(figure.subplots(1, len(sets), squeeze=False)[0], sets, strict=True):
+        group = _largest([run for run in runs if run["set"] == name])
+        for contender in CONTENDERS:
+            points = [
+                [(e["cpu_s"], e["perplexity"]) for e in r["validation"]] for r in group if r["contender"] == contender
+            ]
+            if points:
+                xs, ys = zip(*[(sum(column) / len(points) for column in zip(*mark, strict=True))
+                               for mark in zip(*points, strict=True)], strict=True)  # fmt: skip
+                axes.plot(xs, ys, color=COLOURS[contender], marker="o", markersize=3.5,
+                          linestyle=STYLES.get(contender, "-"), label=CONTENDERS[contender].title)  # fmt: skip
+        axes.set(xlabel="CPU seconds of training", title=name, yscale="log")
+        plain_log(axes.yaxis)
+        axes.spines[["top", "right"]].set_visible(False)
+    figure.axes[0].set_ylabel("validation perplexity")
+    figure.axes[-1].legend(fontsize=7, frameon=False, loc="upper left", bbox_to_anchor=(1, 1))
 
 
 def _distance(figure: Any, runs: list[Record]) -> None:
@@ -198,6 +221,7 @@ def _curves(figure: Any, runs: list[Record]) -> None:
 _DRAWN: dict[str, Callable[[Any, list[Record]], None]] = {
     "table4": _final_and_way,
     "tablewords": _final_and_way,
+    "tablemany": _by_second,
     "table5": _distance,
     "table7": _bars,
     "table9": _bars,

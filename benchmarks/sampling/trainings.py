@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable, Iterator
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 from benchmarks.common import datasets
 from benchmarks.sampling import distribution, large_text
-from benchmarks.sampling.contenders import CHANGES, CONTENDERS, N_SAMPLES, PLANS, WHOLE
+from benchmarks.sampling.contenders import CHANGES, CONTENDERS, N_SAMPLES, NETWORK, PLANS, WHOLE
+from benchmarks.sampling.large_text import PHRASES
 
 __all__ = ["folder_name", "make_job", "planned", "record_of", "trained", "tuned", "tuning_of"]
 
@@ -29,8 +32,11 @@ def planned(what: str, options: Any) -> list[Run]:
                     for value in values:
                         run: Run = {
                             "task": plan["task"], "set": set_name, "model": model, "contender": name, "seed": seed,
-                            "epochs": options.epochs, "max_steps": options.max_steps, **options.changes,
+                            "epochs": options.epochs, "max_steps": options.max_steps, **plan.get("network", {}),
+                            **options.changes,
                         }  # fmt: skip
+                        if options.cpu_s:
+                            run["marks"] = options.cpu_s
                         if changed and not (name == "full" or (changed == "codewords" and "midx" not in name)):
                             run[changed] = value
                         if run not in runs:
@@ -74,16 +80,15 @@ def make_job(run: Run, data: Path, cache: Path) -> Any:
 
 def _language_model(run: Run, data: Path, cache: Path, settings: dict[str, Any]) -> Any:
     from sylvan.tasks import LanguageModel
-    from sylvan.tasks.language_model import read_corpus
 
-    sizes = {name: run[name] for name in ("hidden", "embedding", "n_layers") if name in run}
-    folder = large_text.prepare(data, cache) if run["set"] == large_text.NAME else data / run["set"]
+    sizes = {name: run[name] for name in NETWORK[:3] if name in run}
     kind = LanguageModel
     if settings["loss"] == "adaptive":
         from benchmarks.sampling.adaptive import AdaptiveSoftmax as kind
 
         settings |= {"loss": "full", "sampler": "uniform"}
-    return kind(read_corpus(folder), model=run["model"], length=35, **sizes, **settings)
+    corpus = large_text.corpus_of(run["set"], data, cache)
+    return kind(corpus, model=run["model"], length=35, **sizes, **settings)
 
 
 def _recommendation(run: Run, data: Path, cache: Path, settings: dict[str, Any]) -> Any:
@@ -108,8 +113,10 @@ def tuning_of(run: Run, steps: int) -> Run:
     """The search for the class table's rate that ``run`` is to be trained with: the same for every seed, length and
     device, and made without dropout, which a few steps don't need."""
     changes = (name for name in CHANGES if name not in ("dropout", "device"))
-    names = ("task", "set", "model", "contender", "n_samples", "codewords", *changes)
+    names = ("task", "set", "model", "contender", "n_samples", "codewords", *NETWORK, *changes)
     asked = {**run, "contender": CONTENDERS[run["contender"]].rate_of or run["contender"]}
+    if run.get("own_rate"):  # of each contender itself, on the smaller of the sets
+        asked |= {"set": next(iter(PHRASES)), "contender": run["contender"]}
     return {"kind": "tuning", **{name: asked[name] for name in names if name in asked}, "steps": steps}
 
 
@@ -151,7 +158,8 @@ def _number(value: float) -> float | None:
 def trained(run: Run, data: Path, cache: Path, scratch: Path) -> tuple[Any, Any, float | None]:
     """The task after its training, which goes on from the checkpoint that an interrupted one left.
 
-    Third, the processor's seconds that training took, without those of evaluation; None of a training in parts.
+    Third, the processor's seconds that training took, without those of evaluation; None of a training in parts. A
+    training with ``marks`` ends after the last of these seconds, and is measured at each; it leaves no checkpoint.
     """
     from sylvan.neural import train
 
@@ -166,6 +174,8 @@ def trained(run: Run, data: Path, cache: Path, scratch: Path) -> tuple[Any, Any,
         return found
 
     job.evaluate, begun = evaluate, time.process_time()
+    if run.get("marks"):
+        return _trained_until(job, run, lambda: time.process_time() - begun - measuring[0])
     steps = min(job.steps_per_epoch() * run["epochs"], run["max_steps"] or 10**12)
     history = train(
         job,
@@ -180,6 +190,31 @@ def trained(run: Run, data: Path, cache: Path, scratch: Path) -> tuple[Any, Any,
     )
     counts = whole and run.get("device", "cpu") == "cpu"  # a GPU's time is not the processor's
     return job, history, round(time.process_time() - begun - measuring[0], 1) if counts else None
+
+
+def _trained_until(job: Any, run: Run, spent: Callable[[], float]) -> tuple[Any, Any, float]:
+    """A training that is measured whenever another of its ``marks`` of seconds is spent, and ends at the last."""
+    from sylvan.neural import train
+
+    order, entries = job.batches, list[dict[str, float]]()
+
+    def batches(_: int) -> Iterator[Any]:
+        """Those of all epochs one after the other, which are one epoch for the loop."""
+        del job.steps_per_epoch
+        for step, batch in enumerate(batch for epoch in count() for batch in order(epoch)):
+            if spent() >= run["marks"][len(entries)]:
+                entries.append({"epoch": step / per_epoch, "step": step, "cpu_s": round(spent(), 1)})
+                if len(entries) == len(run["marks"]):
+                    return  # and the loop measures
+                entries[-1] |= job.evaluate("validation")
+            yield batch
+
+    per_epoch = job.steps_per_epoch()
+    job.steps_per_epoch = lambda: 10**9  # as the loop sees it
+    job.batches = batches
+    history = train(job, epochs=1, seed=run["seed"], clip_norm=run.get("clip_norm"))
+    history.epochs[:] = [*entries[:-1], {**history.epochs[-1], **entries[-1]}]
+    return job, history, entries[-1]["cpu_s"]
 
 
 def record_of(run: Run, data: Path, cache: Path, scratch: Path) -> Run:
@@ -203,7 +238,7 @@ def record_of(run: Run, data: Path, cache: Path, scratch: Path) -> Run:
         **({"gpu": torch.cuda.get_device_name()} if run.get("device") == "cuda" else {}),
         "torch": torch.__version__,
     }
-    if run["task"] == "language-model":
+    if run["task"] == "language-model" and not run.get("marks"):
         contender = CONTENDERS[run["contender"]]
         found = distribution.of_job(job, contender)
         if found is not None:

@@ -7,6 +7,7 @@ import json
 import lzma
 import os
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from benchmarks.sampling import (
     contenders,
     figures,
     large_text,
+    trainings,
     variance,
 )
 from sylvan.neural import LSTMEncoder
@@ -129,3 +131,43 @@ def test_adagrad_trains_the_words_embeddings(monkeypatch: pytest.MonkeyPatch) ->
     codeword_learning.train(encoder, table, torch.arange(30).repeat(40), steps=1)
     assert [id(one) for one in given["Adagrad"]] == [id(encoder.inputs.weight), id(table)]
     assert len(given["Adam"]) == len(list(encoder.parameters())) - 1
+
+
+def test_neighbours_that_occur_together_are_one_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(large_text.PHRASES, "eurlex-phrases-100k", ((2,), 6))
+    monkeypatch.setattr(large_text, "EXCERPTS", {"validation": (1, 2), "test": (2, 9)})
+    (tmp_path / "eurlex57k").mkdir()
+    texts = {
+        "train": ["the board , the board , the board of the east", "the board"],
+        "dev": ["seas the board of the east", "x"], "test": ["of", "the board"],
+    }  # fmt: skip
+    for part, rows in texts.items():
+        with lzma.open(tmp_path / "eurlex57k" / f"{part}.jsonl.xz", "wt") as lines:
+            lines.writelines(json.dumps({"text": text, "labels": ["x"]}) + "\n" for text in rows)
+    corpus = large_text.corpus_of("eurlex-phrases-100k", tmp_path, tmp_path / "cache")
+    assert corpus.words[0] == "<eos>" and len(corpus.words) == 6
+    # Of overlapping pairs every second is joined: "the board", ", the", "board ,", "the board". 0 ends a text, 1 is
+    # what the six don't have.
+    assert corpus.train.tolist() == [2, 1, 1, 2, 4, 3, 5, 0, 2, 0]
+    assert corpus.validation.tolist() == [4, 3] and corpus.test.tolist() == [4, 0, 2, 0]
+
+
+def test_a_training_by_the_second_ends_at_its_last_mark() -> None:
+    from sylvan.tasks import LanguageModel
+    from sylvan.tasks.language_model import build_corpus
+
+    text = [["the", "cat", "sat"], ["the", "dog", "ran"]] * 40
+    job = LanguageModel(build_corpus(text, text[:4], text[:4]), embedding=8, hidden=8, length=5, batch_size=4)
+    n_steps, order, given = job.steps_per_epoch(), job.batches, list[int]()
+
+    def counted(epoch: int) -> Iterator[Any]:
+        for batch in order(epoch):
+            given.append(epoch)
+            yield batch
+
+    job.batches = counted
+    run = {"marks": [n_steps, 3 * n_steps], "seed": 0}
+    _, history, seconds = trainings._trained_until(job, run, lambda: float(len(given)))
+    first, last = history.epochs
+    assert (first["step"], last["step"], seconds) == (n_steps - 1, 3 * n_steps - 1, 3 * n_steps)
+    assert set(given) == {0, 1, 2} and last["perplexity"] < 3 < first["perplexity"] and history.test["perplexity"] < 3
