@@ -217,9 +217,9 @@ def _words(group: list[Record]) -> list[str]:
 
 
 def _by_second(group: list[Record]) -> list[str]:
-    """The first measure at each mark of the processor's seconds, and the steps that were made by then."""
-    marks, measure = group[0]["marks"], MEASURES[group[0]["task"]][0]
-    digits = 1 if measure == "perplexity" else 4
+    """The first measure at each mark of the processor's seconds, with the steps by then, and all of them at the end."""
+    marks, measures = group[0]["marks"], MEASURES[group[0]["task"]]
+    digits = 1 if measures == MEASURES["language-model"] else 4
     rows = []
     for name in _in_order(group):
         runs = [run for run in group if run["contender"] == name]
@@ -227,11 +227,12 @@ def _by_second(group: list[Record]) -> list[str]:
         for place in range(len(marks)):
             entries = [run["validation"][place] for run in runs]
             steps = statistics.mean(entry["step"] for entry in entries)
-            cells.append(f"{spread([entry[measure] for entry in entries], digits)} ({steps:,.0f})")
-        test = spread(values(group, measure, contender=name), digits)
-        rows.append([_title(name, group), str(len(runs)), *cells, test])
-    heads = [f"validation {measure} after {mark} s (steps)" for mark in marks]
-    return markdown.table(["", "seeds", *heads, f"test {measure} after {marks[-1]} s"], rows)
+            cells.append(f"{spread([entry[measures[0]] for entry in entries], digits)} ({steps:,.0f})")
+        cells += [spread(values(group, measure, contender=name), digits) for measure in measures]
+        rows.append([_title(name, group), str(len(runs)), *cells])
+    heads = [f"validation {measures[0]} after {mark} s (steps)" for mark in marks]
+    tests = [f"test {measure} after {marks[-1]} s" for measure in measures]
+    return markdown.table(["", "seeds", *heads, *tests], rows)
 
 
 def _distances(group: list[Record]) -> list[str]:
