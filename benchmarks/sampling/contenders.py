@@ -14,6 +14,7 @@ NETWORK = ("hidden", "embedding", "n_layers", "own_rate")  # what a table's trai
 UNWEIGHTED: dict[str, Any] = {"class_weights": None}  # the paper's k-means
 ALL = "sampled-softmax"  # the loss whose logits are all corrected
 EVERY_STEP: dict[str, int] = {"every": 1, "early_every": 1, "early_steps": 0}
+EVERY_EPOCH: dict[str, int] = {"every": 1327, "early_every": 1327, "early_steps": 0}  # on Penn Treebank
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,8 @@ class Contender:
     ``n_samples`` None takes the table's own. The loss is Eq. (1) unless it is named; in rows called "both corrected"
     the target's logit is corrected too. ``paper`` is the row of the paper's tables that it reruns, if any (the
     authors' code corrects both, but for Sphere and RFF). A row
-    with ``rate_of`` isn't searched for a learning rate of its own but has that row's.
+    with ``rate_of`` isn't searched for a learning rate of its own but has that row's. Codewords that are parameters
+    have the rate of the encoder's layers, 0.002 in language models, unless ``codeword_rate`` is theirs.
     """
 
     title: str
@@ -36,6 +38,7 @@ class Contender:
     refresh: dict[str, int] | None = None
     paper: str | None = None
     rate_of: str | None = None
+    codeword_rate: float | None = None
 
 
 CONTENDERS: dict[str, Contender] = {
@@ -77,12 +80,25 @@ CONTENDERS: dict[str, Contender] = {
         "MIDX-rq, weighted, learned, both corrected", "midx-learned-rq", ALL, rate_of="midx-rq-all"
     ),
     "midx-aware-rq-all": Contender("MIDX-rq, query-aware, both corrected", "midx-aware-rq", ALL),
+    "midx-rq-all-once": Contender(
+        "MIDX-rq, both corrected, refreshed once an epoch", "midx-rq", ALL, sampler_parameters=UNWEIGHTED,
+        refresh=EVERY_EPOCH, rate_of="midx-rq-all",
+    ),
     "midx-joint-rq-all": Contender(
-        "MIDX-rq, learned jointly, both corrected", "midx-joint-rq", ALL, rate_of="midx-rq-all"
+        "MIDX-rq, learned jointly, both corrected", "midx-joint-rq", ALL, sampler_parameters=UNWEIGHTED,
+        rate_of="midx-rq-all",
+    ),
+    "midx-joint-rq-weighted-all": Contender(
+        "MIDX-rq, weighted, learned jointly, both corrected", "midx-rq", ALL,
+        sampler_parameters={"learnable": "joint"}, rate_of="midx-rq-all",
     ),
     "midx-gumbel-rq-all": Contender(
         "MIDX-rq, learned jointly as in the authors' code, both corrected", "midx-gumbel-rq", ALL,
         paper="MIDX-Learn-rq", rate_of="midx-rq-all",
+    ),
+    "midx-gumbel-rq-all-fast": Contender(
+        "the same, codewords at a rate of 0.05", "midx-gumbel-rq", ALL, paper="MIDX-Learn-rq", rate_of="midx-rq-all",
+        codeword_rate=0.05,
     ),
     **{
         f"head-{size}-{tail}": Contender(
@@ -141,7 +157,8 @@ INDEXED = ("midx-pq", "midx-rq", "midx-pq-weighted", "midx-rq-weighted", "midx-a
 LEARNED = ("midx-learned-pq", "midx-learned-rq", "midx-joint-pq", "midx-joint-rq", "midx-aware-learned-rq")
 CORRECTED = (
     "uniform-all", "unigram-all", "lsh-all", "sphere-all", "rff-all", "midx-pq-all", "midx-rq-all",
-    "midx-rq-weighted-all", "midx-learned-rq-all", "midx-aware-rq-all", "midx-joint-rq-all", "midx-gumbel-rq-all",
+    "midx-rq-weighted-all", "midx-learned-rq-all", "midx-aware-rq-all", "midx-rq-all-once", "midx-joint-rq-all",
+    "midx-joint-rq-weighted-all", "midx-gumbel-rq-all", "midx-gumbel-rq-all-fast",
 )  # fmt: skip
 SIMPLE = ("uniform-all", "unigram-all", "midx-rq-all", "midx-aware-rq-all")  # the corrected rows of the smaller tables
 HEADED = ("head-1000-unigram", "head-500-midx-rq", "head-1000-midx-aware-rq")

@@ -24,6 +24,7 @@ COLOURS = {
     "cane-tree-40-unigram": "#9FC060", "uniform-all": "#999999", "unigram-all": "#0072B2", "midx-rq-all": "#D55E00",
     "midx-rq-weighted-all": "#D55E00", "midx-aware-rq-all": "#CC0000", "head-1000-unigram": "#00308F",
     "lsh-all": "#56B4E9", "midx-pq-all": "#E69F00", "midx-learned-rq-all": "#A02000", "midx-joint-rq-all": "#804030",
+    "midx-rq-all-once": "#F0A070", "midx-joint-rq-weighted-all": "#603020", "midx-gumbel-rq-all-fast": "#906040",
     "midx-gumbel-rq-all": "#C08060", "sphere-all": "#009E73", "rff-all": "#80C9B0", "adaptive": "#404040",
     "unigram-1000-shared-all": "#004C80", "midx-rq-1000-shared-all": "#8C3A00", "head-1000-unigram-shared": "#2E8B9A",
     "head-500-midx-rq": "#6A0DAD", "head-500-unigram": "#3060C0", "head-2000-unigram": "#001030",

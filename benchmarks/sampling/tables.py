@@ -237,6 +237,8 @@ def _by_second(group: list[Record]) -> list[str]:
 
 def _distances(group: list[Record]) -> list[str]:
     head = "| | ln d₂(P‖Q) | KL(Q‖P) | KL(P‖Q) | perplexity | ln perplexity | the paper's KL | its ln perplexity |"
+    measured = any(run.get("lengths") for run in group)
+    head += " CPU-s | length of codewords | of classes |" if measured else ""
     rows = []
     for name in _in_order(group):
         contender = CONTENDERS[name]
@@ -250,6 +252,10 @@ def _distances(group: list[Record]) -> list[str]:
         cells += [spread(perplexities), spread([math.log(p) if p > 0 else math.inf for p in perplexities], 3)]
         theirs = TABLE5.get(contender.paper or "")
         cells += [f"{value:.4f}" for value in theirs] if theirs else ["–", "–"]
+        if measured:
+            lengths = [run["lengths"] for run in runs if run.get("lengths")]
+            cells.append(_cpu(runs))
+            cells += [spread([found[of] for found in lengths]) for of in ("codewords", "classes")]
         rows.append([_title(name, group), *cells])
     return markdown.table(head, rows)
 

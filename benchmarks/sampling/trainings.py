@@ -71,11 +71,17 @@ def make_job(run: Run, data: Path, cache: Path) -> Any:
     for name in CHANGES:
         if run.get(name) is not None and name != "clip_norm":
             settings[name] = run[name]
-    return {
+    job = {
         "language-model": _language_model,
         "sequential-recommendation": _recommendation,
         "extreme-classification": _classification,
     }[run["task"]](run, data, cache, settings)
+    if contender.codeword_rate is not None:
+        codewords = {id(word): word for word in job._objective.sampler.parameters()}
+        layers = job.optimizers[0].param_groups[0]
+        layers["params"] = [parameter for parameter in layers["params"] if id(parameter) not in codewords]
+        job.optimizers[0].add_param_group({"params": list(codewords.values()), "lr": contender.codeword_rate})
+    return job
 
 
 def _language_model(run: Run, data: Path, cache: Path, settings: dict[str, Any]) -> Any:
@@ -243,5 +249,9 @@ def record_of(run: Run, data: Path, cache: Path, scratch: Path) -> Run:
         found = distribution.of_job(job, contender)
         if found is not None:
             record["distribution"] = found
+        index = getattr(getattr(job._objective, "sampler", None), "index", None)
+        if index is not None:  # mean lengths: of the first codebook's codewords, and of what they are to stand for
+            lengths = {"codewords": index.codewords[0], "classes": job.table_}
+            record["lengths"] = {name: round(float(rows.norm(dim=1).mean()), 3) for name, rows in lengths.items()}
     record["wall_s"] = round(time.perf_counter() - begun, 1)
     return record

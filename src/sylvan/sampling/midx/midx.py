@@ -17,7 +17,7 @@ from sylvan.sampling.midx.multi_index import GUMBEL, JOINT, THIN, Learnable, Lea
 from sylvan.sampling.samplers.base import Draw
 from sylvan.sampling.tensors import blocks, invert, product
 
-_FROM_A_BATCH = 32  # rows of a batch that are stored, so that several batches stand behind a refresh
+_FROM_A_BATCH = 32  # rows of a batch that codewords learn from, so that several batches stand behind a refresh
 _BOUND = 1e8
 _SHRINKAGE = 0.02  # of the covariance towards a multiple of the identity: there are few queries beside dimensions
 _QUERIES = 32  # to judge by, or fewer where there are very many cells
@@ -25,6 +25,12 @@ _AT_ONCE = 1 << 22  # cells times queries
 _STEPS = 20  # golden sections: the factor is found to 0.0001
 _GOLDEN = (math.sqrt(5) - 1) / 2
 _LEAST_GAIN = 0.25  # nats; for less an index is left as it was made, as so few queries tell little of it
+
+
+def spread(n_rows: int, device: torch.device, most: int = _FROM_A_BATCH) -> Tensor:
+    """A few rows of a batch, evenly spread over it: their numbers."""
+    n = min(n_rows, _FROM_A_BATCH, most)
+    return torch.arange(n, device=device) * n_rows // max(n, 1)
 
 
 class RecentQueries(nn.Module):
@@ -44,11 +50,10 @@ class RecentQueries(nn.Module):
 
     def keep(self, queries: Tensor) -> None:
         """Put some of a batch's rows in the place of the oldest."""
-        n = min(len(queries), _FROM_A_BATCH, len(self.queries))
-        chosen = torch.arange(n, device=queries.device) * len(queries) // n
-        places = (torch.arange(n, device=queries.device) + self.n_seen) % len(self.queries)
+        chosen = spread(len(queries), queries.device, len(self.queries))
+        places = (torch.arange(len(chosen), device=queries.device) + self.n_seen) % len(self.queries)
         self.queries[places] = queries[chosen].float()
-        self.n_seen += n
+        self.n_seen += len(chosen)
 
     def sound(self) -> Tensor:
         """The stored queries without a NaN or a number beyond all bounds, whose square would be none, (n, dim)."""
@@ -192,8 +197,9 @@ class MIDX(MultiIndexSampler):
     learnable : bool or {"refresh", "joint", "joint-gumbel"}
         Whether the codewords are learned for the queries there are. True is ``"refresh"``: some of the queries drawn
         for are stored, and at each refresh the codewords are fitted to the softmax of these by minimising KL(P‖Q), the
-        cells staying those of the (weighted) k-means. ``"joint"`` is the paper's way: codewords are parameters, trained
-        beside the model by :meth:`learning_loss`. ``"joint-gumbel"`` is that of the authors' code: codewords start at
+        cells staying those of the (weighted) k-means. ``"joint"``: codewords are parameters, trained beside the model
+        by :meth:`learning_loss`; a refresh moves them as k-means moves their means, so that they follow the embeddings
+        at any learning rate. ``"joint-gumbel"`` is the paper's way, as the authors' code has it: codewords start at
         random, without k-means, and the mixtures' weights have Gumbel noise, and no gradient goes through them.
     query_aware : bool
         Whether the index is made for the queries there are; an extension to the paper. Some of the queries drawn for
@@ -267,16 +273,15 @@ class MIDX(MultiIndexSampler):
             for words in self.index.codewords:
                 nn.init.normal_(words, std=multi_index.START_DEVIATION)
         self.space = QuerySpace(self.dim) if query_aware else None
-        learns, sizes = bool(learnable) and not joint, self.index.sizes
-        self.recent = RecentQueries(self.n_queries, self.dim) if query_aware or learns else None
+        learns, sizes = bool(learnable) and learnable != GUMBEL, self.index.sizes
+        self.recent = RecentQueries(self.n_queries, self.dim) if query_aware or (learns and not joint) else None
         self.learner = multi_index.CodewordLearner(self.n_steps, sizes, self.n_codewords) if learns else None
 
     # The index.
 
     def _refresh(self, table: Tensor) -> None:
-        if self.learnable == GUMBEL or (self._refreshed and self.learnable == "joint"):
-            assign = multi_index.largest_products if self.learnable == GUMBEL else multi_index.heaviest_codes
-            self.index.rebuild(assign(table, self.index.codewords, self.index))
+        if self.learnable == GUMBEL:
+            self.index.rebuild(multi_index.largest_products(table, self.index.codewords, self.index))
             return
         means = self.index.codewords if self.learner is None else self.learner.means
         queries = table.new_zeros(0, self.dim) if self.recent is None else self.recent.sound()
@@ -307,25 +312,27 @@ class MIDX(MultiIndexSampler):
         return self.index.log_scores(queries if self.space is None else self.space.queries(queries))
 
     def learning_loss(self, queries: Tensor, class_embeddings: Tensor, reconstruction_weight: float = 1.0) -> Tensor:
-        """The paper's loss of codewords (section 6.2.3), to be added to the model's; for the two joint ways.
+        """What trains codewords beside a model (the paper's section 6.2.3), to be added to its loss.
 
-        As read here: an embedding is the mixture of each codebook's codewords by the softmax of its inner products
-        with them (residual codebooks mix for what those before leave over), and from the second ``refresh`` on a
-        class goes to the cell of the codewords with the largest weights; k-means gives the first codewords. With
-        ``"joint-gumbel"`` a class goes to the codewords of the largest inner products.
+        ``"joint"`` takes the cross-entropy of the draws under the softmax, of a few of the queries: KL(P‖Q) plus what
+        no codeword changes. That costs little beside a full softmax of the batch. ``"joint-gumbel"`` has the paper's
+        two losses, of all queries: an embedding is the mixture of each codebook's codewords by the softmax of its inner
+        products with them (residual codebooks mix for what those before leave over), and a class goes to the codewords
+        of the largest. It costs as much as a full softmax, and the codewords need a learning rate at which they can
+        follow the embeddings.
 
         Parameters
         ----------
         queries : Tensor of float, shape (..., dim)
         class_embeddings : Tensor of float, shape (n_classes, dim)
         reconstruction_weight : float
-            Of the mean over classes of the squared distance of an embedding from its mixture of codewords; the
-            paper adds their sum, which is a weight of ``n_classes``.
+            Of ``"joint-gumbel"`` alone: of the mean over classes of the squared distance of an embedding from its
+            mixture of codewords; the paper adds their sum, which is a weight of ``n_classes``.
 
         Returns
         -------
         Tensor of float32
-            A scalar whose gradient goes to the codewords alone. It costs as much as a full softmax.
+            A scalar whose gradient goes to the codewords alone.
 
         Raises
         ------
@@ -344,8 +351,11 @@ class MIDX(MultiIndexSampler):
         self._check_queries(queries)
         self._check_table(class_embeddings, "learning_loss")
         self._check_refreshed()
-        noisy = self.learnable == GUMBEL
-        return multi_index.joint_loss(queries, class_embeddings, self.index, reconstruction_weight, noisy=noisy)
+        rows, table = queries.detach().reshape(-1, self.dim).float(), class_embeddings.detach().float()
+        with torch.autocast(rows.device.type, enabled=False):
+            if self.learnable == GUMBEL:
+                return multi_index.noisy_loss(rows, table, self.index, reconstruction_weight)
+            return multi_index.joint_loss(rows[spread(len(rows), rows.device)], table, self.index)
 
     def get_extra_state(self) -> dict[str, Any]:
         """The state of the base, and how many queries are stored to learn from."""

@@ -35,10 +35,10 @@ class Learnable(Constraint):
 
 
 class CodewordLearner(nn.Module):
-    """At each refresh fits the codewords to the softmax of recent queries. Which cell a class is in stays what k-means
-    made of it. Given that, KL(P‖Q) is convex in the codewords: of the softmax P it needs no more than each codeword's
-    share, found once in blocks over the classes, after which a step of L-BFGS costs O(queries · n_codewords ·
-    (n_codewords + dim)) at any number of classes."""
+    """At each refresh moves learned codewords as k-means moved their means, and fits them to the softmax of recent
+    queries if there are any. Which cell a class is in stays what k-means made of it. Given that, KL(P‖Q) is convex in
+    the codewords: of the softmax P it needs no more than each codeword's share, found once in blocks over the classes,
+    after which a step of L-BFGS costs O(queries · n_codewords · (n_codewords + dim)) at any number of classes."""
 
     def __init__(self, n_steps: int, sizes: Sequence[int], n_codewords: int) -> None:
         super().__init__()
@@ -118,38 +118,22 @@ def _divergence(scores: list[Tensor], masses: list[Tensor], weights: Tensor, ind
     return (log_partition - expected).mean()
 
 
-def _mixtures(
-    vectors: Tensor, codewords: Sequence[Tensor], index: MultiIndex, *, noisy: bool = False
-) -> tuple[list[Tensor], Tensor]:
-    """Each codebook's weights (n, n_codewords), the softmax of inner products, and the mixtures (n, dim), section
-    6.2.3. For residual quantisation the second codebook mixes for what the first mixture leaves over, and so on. Where
-    ``noisy``, Gumbel noise is added to the inner products, and no gradient goes through the weights."""
+def _mixtures(vectors: Tensor, codewords: Sequence[Tensor], index: MultiIndex) -> Tensor:
+    """Each vector (n, dim) as the authors' code mixes the codewords of each codebook: by the softmax of inner products
+    with Gumbel noise, through which no gradient goes. For residual quantisation the second codebook mixes for what the
+    first mixture leaves over, and so on."""
 
-    def of(part: Tensor, words: Tensor) -> Tensor:
-        if not noisy:
-            return torch.softmax(part @ words.t(), dim=1)
+    def mixed(part: Tensor, words: Tensor) -> Tensor:
         scores = part @ words.detach().t()
-        return torch.softmax(scores - torch.empty_like(scores).exponential_().log(), dim=1)
+        return torch.softmax(scores - torch.empty_like(scores).exponential_().log(), dim=1) @ words
 
     if index.quantizer == "pq":
         parts = torch.split(vectors, index.sizes, dim=1)
-        weights = [of(part, words) for part, words in zip(parts, codewords, strict=True)]
-        return weights, torch.cat([w @ words for w, words in zip(weights, codewords, strict=True)], dim=1)
-    weights, total = [], torch.zeros_like(vectors)
+        return torch.cat([mixed(part, words) for part, words in zip(parts, codewords, strict=True)], dim=1)
+    total = torch.zeros_like(vectors)
     for words in codewords:
-        left = vectors - (total.detach() if noisy else total)
-        weights.append(of(left, words))
-        total = total + weights[-1] @ words
-    return weights, total
-
-
-def heaviest_codes(vectors: Tensor, codewords: Sequence[Tensor], index: MultiIndex) -> Tensor:
-    """Of each codebook the codeword with the largest weight in the mixture, int64 (n, n_codebooks)."""
-    codes = []
-    for rows in blocks(len(vectors), index.n_codewords):
-        weights, _ = _mixtures(vectors[rows].float(), codewords, index)
-        codes.append(torch.stack([weight.argmax(dim=1) for weight in weights], dim=1))
-    return torch.cat(codes)
+        total = total + mixed(vectors - total.detach(), words)
+    return total
 
 
 def largest_products(vectors: Tensor, codewords: Sequence[Tensor], index: MultiIndex) -> Tensor:
@@ -166,21 +150,22 @@ def largest_products(vectors: Tensor, codewords: Sequence[Tensor], index: MultiI
     return torch.cat(codes)
 
 
-def joint_loss(
-    queries: Tensor, table: Tensor, index: MultiIndex, reconstruction_weight: float, *, noisy: bool = False
-) -> Tensor:
+def joint_loss(queries: Tensor, table: Tensor, index: MultiIndex) -> Tensor:
+    """Mean over queries (n, dim) of the cross-entropy of what an index draws under the softmax: KL(P‖Q) and what
+    doesn't depend on the codewords, in which alone it is differentiable."""
+    masses = codeword_masses(queries, table, index)
+    return _divergence(index.log_scores(queries), masses, index.masses(), index).float()
+
+
+def noisy_loss(queries: Tensor, table: Tensor, index: MultiIndex, reconstruction_weight: float) -> Tensor:
     """The paper's losses for codewords that learn beside the model; differentiable in the codewords alone. Mean over
     queries of log Σ p²/p', p' being the softmax with mixtures of codewords in the place of embeddings, plus
-    ``reconstruction_weight`` times the mean over classes of the squared distance of the mixtures. ``noisy`` is as the
-    authors' code has the mixtures: weights with Gumbel noise, through which no gradient goes."""
-    queries, table = queries.detach().float().reshape(-1, queries.shape[-1]), table.detach().float()
-    with torch.autocast(queries.device.type, enabled=False):
-        mixed = _mixtures(table, index.codewords, index, noisy=noisy)[1]
-        reconstruction = (mixed - table).square().sum(dim=1).mean()
-        log_p = torch.log_softmax(queries @ table.t(), dim=1)
-        log_mixed = torch.log_softmax(queries @ mixed.t(), dim=1)
-        divergence = torch.logsumexp(2 * log_p - log_mixed, dim=1).mean()
-    return divergence + reconstruction_weight * reconstruction
+    ``reconstruction_weight`` times the mean over classes of the squared distance of the mixtures."""
+    mixed = _mixtures(table, index.codewords, index)
+    reconstruction = (mixed - table).square().sum(dim=1).mean()
+    log_p = torch.log_softmax(queries @ table.t(), dim=1)
+    log_mixed = torch.log_softmax(queries @ mixed.t(), dim=1)
+    return torch.logsumexp(2 * log_p - log_mixed, dim=1).mean() + reconstruction_weight * reconstruction
 
 
 _MOST_CELLS = 1 << 28  # some GiB of offsets and codes
