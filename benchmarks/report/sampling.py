@@ -227,9 +227,9 @@ def codewords_section(folder: Path) -> list[str]:
         "By `python -m benchmarks.sampling.codeword_learning`: an LSTM trained on Penn Treebank by the full softmax "
         f"for {record['steps']} steps. Codewords are made from queries of training text ({record['joint_steps']} "
         f"steps of `learning_loss` if they are learned jointly, section 6.2.3). Means over {record['queries']} "
-        "queries of other text. ln d₂(P‖Q) bounds the gradient's bias (the paper's Theorem 6). The longer a network is trained, "
-        "and the faster its class table moves, the further every sampler is from the softmax: table 5 above has the "
-        "same after a whole epoch."
+        "queries of other text. ln d₂(P‖Q) bounds the gradient's bias (the paper's Theorem 6). The longer a network is "
+        "trained, and the faster its class table moves, the further every sampler is from the softmax: table 5 above "
+        "has the same after a whole epoch."
     )
     rows = [
         [name, *(f"{found[measure]:.2f}" for measure in ("ln_d2", "kl_q_p", "kl_p_q"))]

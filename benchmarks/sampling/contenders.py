@@ -55,8 +55,8 @@ CONTENDERS: dict[str, Contender] = {
     "midx-rq-weighted": Contender("MIDX-rq, weighted by √frequency", "midx-rq"),
     "midx-learned-pq": Contender("MIDX-pq, weighted, learned", "midx-learned-pq"),
     "midx-learned-rq": Contender("MIDX-rq, weighted, learned", "midx-learned-rq"),
-    "midx-joint-pq": Contender("MIDX-pq, learned jointly", "midx-joint-pq"),
-    "midx-joint-rq": Contender("MIDX-rq, learned jointly", "midx-joint-rq"),
+    "midx-joint-pq": Contender("MIDX-pq, weighted, learned jointly", "midx-joint-pq"),
+    "midx-joint-rq": Contender("MIDX-rq, weighted, learned jointly", "midx-joint-rq"),
     "midx-aware-pq": Contender("MIDX-pq, query-aware", "midx-aware-pq"),
     "midx-aware-rq": Contender("MIDX-rq, query-aware", "midx-aware-rq"),
     "midx-aware-learned-rq": Contender(
@@ -89,8 +89,7 @@ CONTENDERS: dict[str, Contender] = {
         rate_of="midx-rq-all",
     ),
     "midx-joint-rq-weighted-all": Contender(
-        "MIDX-rq, weighted, learned jointly, both corrected", "midx-rq", ALL,
-        sampler_parameters={"learnable": "joint"}, rate_of="midx-rq-all",
+        "MIDX-rq, weighted, learned jointly, both corrected", "midx-joint-rq", ALL, rate_of="midx-rq-all"
     ),
     "midx-gumbel-rq-all": Contender(
         "MIDX-rq, learned jointly as in the authors' code, both corrected", "midx-gumbel-rq", ALL,

@@ -334,7 +334,9 @@ def test_midx_is_weighted_by_the_root_of_the_counts_unless_told_otherwise() -> N
     plain: Any = make_sampler("midx-rq", 10, 4, counts=COUNTS, n_codewords=3, class_weights=None)
     assert plain.class_weights is None
     joint: Any = make_sampler("midx-joint-rq", 10, 4, counts=COUNTS, n_codewords=3)
-    assert joint.learnable == "joint" and joint.class_weights is None
+    assert joint.learnable == "joint" and torch.equal(joint.class_weights, weighted.class_weights)
+    gumbel: Any = make_sampler("midx-gumbel-rq", 10, 4, counts=COUNTS, n_codewords=3)
+    assert gumbel.learnable == "joint-gumbel" and gumbel.class_weights is None
     without: Any = make_sampler("midx-rq", 10, 4, n_codewords=3)
     assert without.class_weights is None
 

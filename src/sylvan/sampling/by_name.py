@@ -33,7 +33,6 @@ def _midx(line: str, **fixed: Any) -> _Known:
     return _Known("MIDX", line, fixed)
 
 
-_JOINT = {"learnable": "joint", "class_weights": None}  # as the paper has it; weights only did harm here
 _GUMBEL = {"learnable": "joint-gumbel", "class_weights": None}  # as its authors' code has it
 _AWARE = {"query_aware": True, "class_weights": None}  # classes then count by their mean probability
 _SAMPLERS = {
@@ -51,8 +50,8 @@ _SAMPLERS = {
     "midx-rq": _midx("inverted multi-index, residual codes", quantizer="rq"),
     "midx-learned-pq": _midx("the same with learned product codes", quantizer="pq", learnable=True),
     "midx-learned-rq": _midx("the same with learned residual codes", quantizer="rq", learnable=True),
-    "midx-joint-pq": _midx("the same, codewords trained beside the model (learning_loss)", quantizer="pq", **_JOINT),
-    "midx-joint-rq": _midx("the same, residual codewords trained beside the model", quantizer="rq", **_JOINT),
+    "midx-joint-pq": _midx("the same, trained beside the model (learning_loss)", quantizer="pq", learnable="joint"),
+    "midx-joint-rq": _midx("the same, residual codes trained beside the model", quantizer="rq", learnable="joint"),
     "midx-gumbel-pq": _midx("the same as the authors' code has it: Gumbel noise", quantizer="pq", **_GUMBEL),
     "midx-gumbel-rq": _midx("the same, residual codewords", quantizer="rq", **_GUMBEL),
     "midx-aware-pq": _midx("the same, product codes made for recent queries", quantizer="pq", **_AWARE),
@@ -91,8 +90,8 @@ def make_sampler(
         Number of dimensions of queries and class embeddings; only adaptive samplers need it.
     counts : sequence, array or Tensor of real numbers, shape (n_classes,), optional
         How often each class occurs. ``"unigram"`` needs it, ``"in-batch"`` takes it, and the MIDX samplers that
-        are neither query-aware nor joint weight their k-means by its square root unless ``class_weights`` is among the
-        parameters (None for unweighted). The others ignore it.
+        are neither query-aware nor ``"midx-gumbel-…"`` weight their k-means by its square root unless
+        ``class_weights`` is among the parameters (None for unweighted). The others ignore it.
     **parameters
         What else the sampler's class takes.
 
