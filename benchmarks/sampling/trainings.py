@@ -251,7 +251,7 @@ def record_of(run: Run, data: Path, cache: Path, scratch: Path) -> Run:
             record["distribution"] = found
         index = getattr(getattr(job._objective, "sampler", None), "index", None)
         if index is not None:  # mean lengths: of the first codebook's codewords, and of what they are to stand for
-            lengths = {"codewords": index.codewords[0], "classes": job.table_}
-            record["lengths"] = {name: round(float(rows.norm(dim=1).mean()), 3) for name, rows in lengths.items()}
+            found = {"codewords": index.codewords[0].detach(), "classes": job.table_.detach()}
+            record["lengths"] = {name: round(float(rows.norm(dim=1).mean()), 3) for name, rows in found.items()}
     record["wall_s"] = round(time.perf_counter() - begun, 1)
     return record
