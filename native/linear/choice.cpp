@@ -53,11 +53,25 @@ void Choice::add(const float* scores, int64_t n, int64_t first) {
                 greatest_.data() + begin);
 }
 
+// Keeps n of the scores: each the greatest of every n-th, so that they are still those of different groups.
+void Choice::fold(int64_t n) {
+  const int64_t n_scores = static_cast<int64_t>(scores_.size());
+  float* SYLVAN_RESTRICT first = scores_.data();
+  for (int64_t begin = n; begin < n_scores; begin += n) {
+    const float* SYLVAN_RESTRICT other = scores_.data() + begin;
+    const int64_t m = std::min(n, n_scores - begin);
+    for (int64_t i = 0; i < m; ++i) first[i] = other[i] > first[i] ? other[i] : first[i];
+  }
+  scores_.resize(static_cast<size_t>(n));
+}
+
 // A score that at least `width` candidates have or exceed.
 float Choice::least_of(int64_t width) {
-  const bool enough = static_cast<int64_t>(greatest_.size()) >= 3 * width;
+  const int64_t folded = 3 * width;
+  const bool enough = static_cast<int64_t>(greatest_.size()) >= folded;
   scores_ = enough ? greatest_ : quarters_;
   if (static_cast<int64_t>(scores_.size()) <= width) return kMinusInfinity;
+  if (static_cast<int64_t>(scores_.size()) > folded) fold(folded);
   std::nth_element(scores_.begin(), scores_.begin() + (width - 1), scores_.end(), std::greater<float>());
   return scores_[static_cast<size_t>(width - 1)];
 }

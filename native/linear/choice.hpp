@@ -25,6 +25,7 @@ class Choice {
     const float* scores;
     int64_t n, first;
   };
+  void fold(int64_t n);
   float least_of(int64_t width);
   void collect(float least);
 

@@ -95,7 +95,13 @@ bool Unpacked::pays(int64_t cluster, int64_t query_entries) const {
   const int64_t n_entries = layer_.entry_offsets[cluster + 1] - layer_.entry_offsets[cluster];
   const int64_t n_children = layer_.child_offsets[cluster + 1] - layer_.child_offsets[cluster];
   const bool fits = n_children > 0 && n_children <= UINT16_MAX && n_rows + n_entries < kLine;
-  return fits && query_entries > 2 * (n_rows + layer_.n_blocks);
+  const int64_t cost = n_rows + layer_.n_blocks;
+  if (!fits || query_entries <= cost) return false;
+  // At twice as many it always pays, before only where the lines and parts stay in a near cache.
+  constexpr int64_t kNear = 1024 * 1024, kPartBytes = sizeof(Part);
+  const int64_t dense = dense_length(layer_, cluster), line = padded(n_children) * int64_t{sizeof(float)};
+  const int64_t most = (n_rows + n_entries / kPart) * kPartBytes + (dense > 0 ? n_entries / dense * line : 0);
+  return query_entries > 2 * cost || most <= kNear;
 }
 
 void Unpacked::unpack(int64_t cluster) {
