@@ -32,6 +32,8 @@ constexpr float kRest = 0.05f, kEasy = 4.0f, kLastRounds = 0.8f;
 // early. With a tolerance of kFine or more that is beyond the usual number of rounds.
 constexpr int kRounds = 512, kFineRounds = 16;
 constexpr float kFine = 1e-4f;
+// Rows that are prefetched: what a visit begins with, and its entries.
+constexpr int64_t kAhead = 4, kNext = 2;
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 // A small seedable generator, good enough for shuffling.
@@ -43,17 +45,29 @@ struct Random {
   }
 };
 
-struct Work {
-  float* weights;        // (n_features, N), one line a feature: reading a row's lines serves all lanes
-  float* alpha;          // (n_rows, N) dual variables
-  float* cost;           // (n_rows, N), only when costs differ by row
-  int32_t* active;       // rows that aren't shrunk away, in this round's order
-  uint32_t* lanes_left;  // (n_rows) lanes in which the row isn't shrunk away
-  uint32_t* positive;    // (n_rows) lanes of which the row is a positive instance
-  float* intercept;      // (kMaxLanes)
-  float* all_rows;       // the solution with all rows, when several folds start from it
-  float* scores;         // (n_held_out, N)
+// What a visit to a row begins with, together: rows are visited in random order, and each array of its own
+// would be another line that isn't in the nearest cache.
+struct Row {
+  const int32_t* features;
+  const float* values;
+  int32_t length;
+  float norm;           // squared, with the bias
+  uint32_t lanes_left;  // in which the row isn't shrunk away
+  uint32_t positive;    // lanes of which the row is a positive instance
 };
+
+struct Work {
+  float* weights;    // (n_features, N), one line a feature: reading a row's lines serves all lanes
+  float* alpha;      // (n_rows, N) dual variables
+  float* cost;       // (n_rows, N), only when costs differ by row
+  int32_t* active;   // rows that aren't shrunk away, in this round's order
+  Row* rows;         // (n_rows)
+  float* intercept;  // (kMaxLanes)
+  float* all_rows;   // the solution with all rows, when several folds start from it
+  float* scores;     // (n_held_out, N)
+};
+
+constexpr int64_t kRowFloats = sizeof(Row) / sizeof(float);
 
 int64_t aligned(int64_t floats) { return (floats + 15) / 16 * 16; }
 
@@ -79,8 +93,7 @@ Work carve(float* scratch, int64_t n_rows, int64_t n_features, int n_lanes, bool
   work.scores = take(n_held_out * n_lanes);
   work.cost = weighted ? take(n_rows * n_lanes) : nullptr;
   work.active = reinterpret_cast<int32_t*>(take(n_rows));
-  work.lanes_left = reinterpret_cast<uint32_t*>(take(n_rows));
-  work.positive = reinterpret_cast<uint32_t*>(take(n_rows));
+  work.rows = reinterpret_cast<Row*>(take(n_rows * kRowFloats));
   return work;
 }
 
@@ -105,9 +118,13 @@ void prepare_rows(const ClusterRows& rows, const Positives& positives, int32_t f
         cost[lane] = options.positive_cost * weight * relevance;
       }
     }
-    work.positive[i] = bits;
+    work.rows[i] = {rows.features + rows.begin[i],
+                    rows.values + rows.value_begin[i],
+                    rows.length[i],
+                    rows.squared_norms[row] + options.bias * options.bias,
+                    (1u << n_children) - 1u,
+                    bits};
     work.active[i] = static_cast<int32_t>(i);
-    work.lanes_left[i] = (1u << n_children) - 1u;
   }
 }
 
@@ -205,13 +222,11 @@ SYLVAN_CLONES void begin(const ClusterRows& rows, int n_children, const SolverOp
   std::fill(work.intercept, work.intercept + kMaxLanes, 0.0f);
   if (options.loss != Loss::logistic && !multipliers.start) return;
   for (int64_t i = 0; i < rows.n_rows; ++i) {
-    const int32_t* features = rows.features + rows.begin[i];
-    const float* values = rows.values + rows.value_begin[i];
-    const int32_t length = rows.length[i];
+    const auto [features, values, length, norm, lanes_left, positives] = work.rows[i];
     alignas(64) float step[N];
     bool any = false;
     for (int l = 0; l < N; ++l) {
-      const bool positive = work.positive[i] >> l & 1u;
+      const bool positive = work.rows[i].positive >> l & 1u;
       const float cost = work.cost  ? work.cost[i * N + l]
                          : positive ? options.positive_cost
                                     : options.negative_cost;
@@ -238,25 +253,23 @@ SYLVAN_CLONES uint32_t remove_fold(const ClusterRows& rows, int n_children, cons
   *n_active = 0;
   for (int64_t i = 0; i < rows.n_rows; ++i) {
     if (folds.of_row[rows.rows[i]] != fold) {
-      work.lanes_left[i] = all_lanes;
+      work.rows[i].lanes_left = all_lanes;
       work.active[(*n_active)++] = static_cast<int32_t>(i);
       continue;
     }
-    work.lanes_left[i] = 0;
+    work.rows[i].lanes_left = 0;
     float* alpha = work.alpha + i * N;
     alignas(64) float step[N];
     uint32_t nonzero = 0;
     for (int l = 0; l < N; ++l) {
       nonzero |= (l < n_children && alpha[l] != 0.0f) ? 1u << l : 0u;
-      step[l] = l >= n_children ? 0.0f : work.positive[i] >> l & 1u ? -alpha[l] : alpha[l];
+      step[l] = l >= n_children ? 0.0f : work.rows[i].positive >> l & 1u ? -alpha[l] : alpha[l];
       alpha[l] = 0.0f;
       work.intercept[l] += options.bias * step[l];
     }
     if (nonzero == 0) continue;
     changed |= nonzero;
-    const int32_t* features = rows.features + rows.begin[i];
-    const float* values = rows.values + rows.value_begin[i];
-    const int32_t length = rows.length[i];
+    const auto [features, values, length, norm, lanes_left, positives] = work.rows[i];
     SYLVAN_ROW_UPDATE(N, step);
   }
   return changed;
@@ -304,30 +317,30 @@ SYLVAN_CLONES int64_t descend(const ClusterRows& rows, int n_children, const Sol
     int64_t n_remaining = 0;
     const float rest = start.warm || round > 0 ? kRest * options.tolerance : 0.0f;
     for (int64_t s = 0; s < n_active; ++s) {
-      if (s + 1 < n_active) {  // the next row is prefetched while this one is computed
-        const int64_t ahead = work.active[s + 1];
-        const int32_t* next_features = rows.features + rows.begin[ahead];
-        const float* next_values = rows.values + rows.value_begin[ahead];
-        for (int32_t t = 0; t < rows.length[ahead]; t += 16) {
-          SYLVAN_PREFETCH(next_features + t);
-          SYLVAN_PREFETCH(next_values + t);
+      if (s + kAhead < n_active) SYLVAN_PREFETCH(work.rows + work.active[s + kAhead]);
+      if (s + kNext < n_active) {  // the next rows are prefetched while this one is computed
+        const int64_t ahead = work.active[s + kNext];
+        const Row& next = work.rows[ahead];
+        for (int32_t t = 0; t < next.length; t += 16) {
+          SYLVAN_PREFETCH(next.features + t);
+          SYLVAN_PREFETCH(next.values + t);
         }
         SYLVAN_PREFETCH(work.alpha + ahead * N);
       }
       const int32_t i = work.active[s];
-      const uint32_t lanes = work.lanes_left[i] & live;
+      Row& row = work.rows[i];
+      const uint32_t lanes = row.lanes_left & live;
       if (lanes == 0) continue;
-      const int32_t* features = rows.features + rows.begin[i];
-      const float* values = rows.values + rows.value_begin[i];
-      const int32_t length = rows.length[i];
+      const int32_t* features = row.features;
+      const float* values = row.values;
+      const int32_t length = row.length;
       ++visits;
       alignas(64) float score[N], step[N];
       SYLVAN_ROW_SCORES(N, options.bias, intercept, score);
       float* SYLVAN_RESTRICT alpha = work.alpha + static_cast<int64_t>(i) * N;
       const float* cost = work.cost ? work.cost + static_cast<int64_t>(i) * N : nullptr;
-      const float norm = rows.squared_norms[rows.rows[i]] + options.bias * options.bias;
-      const int32_t positive = static_cast<int32_t>(work.positive[i]),
-                    lanes_now = static_cast<int32_t>(lanes);
+      const float norm = row.norm;
+      const int32_t positive = static_cast<int32_t>(row.positive), lanes_now = static_cast<int32_t>(lanes);
       for (int l = 0; l < N; ++l) {
         costs[l] = cost ? cost[l] : ((positive >> l) & 1) ? options.positive_cost : options.negative_cost;
       }
@@ -385,7 +398,7 @@ SYLVAN_CLONES int64_t descend(const ClusterRows& rows, int n_children, const Sol
         for (int l = 0; l < N; ++l) intercept[l] += options.bias * step[l];
       }
       shrunken |= lanes & ~static_cast<uint32_t>(left);
-      work.lanes_left[i] = static_cast<uint32_t>(left);
+      row.lanes_left = static_cast<uint32_t>(left);
       if (left != 0) work.active[n_remaining++] = i;
     }
     n_active = n_remaining;
@@ -419,8 +432,8 @@ SYLVAN_CLONES int64_t descend(const ClusterRows& rows, int n_children, const Sol
       n_active = 0;
       for (int64_t i = 0; i < rows.n_rows; ++i) {
         if (fold != 0 && folds.of_row[rows.rows[i]] == fold) continue;
-        work.lanes_left[i] |= woken;
-        if (work.lanes_left[i] & live) work.active[n_active++] = static_cast<int32_t>(i);
+        work.rows[i].lanes_left |= woken;
+        if (work.rows[i].lanes_left & live) work.active[n_active++] = static_cast<int32_t>(i);
       }
     }
   }
@@ -466,7 +479,8 @@ int lanes_for(int64_t n_children) { return n_children <= 8 ? 8 : 16; }
 int64_t solver_scratch_floats(int64_t n_rows, int64_t n_features, int n_lanes, int n_folds,
                               int64_t n_held_out) {
   const int64_t solution = solution_floats(n_rows, n_features, n_lanes) * (n_folds > 1 ? 2 : 1);
-  return 16 + solution + aligned(n_rows * n_lanes) + aligned(n_held_out * n_lanes) + 3 * aligned(n_rows);
+  return 16 + solution + aligned(n_rows * n_lanes) + aligned(n_held_out * n_lanes) + aligned(n_rows) +
+         aligned(n_rows * kRowFloats);
 }
 
 namespace {
@@ -509,7 +523,7 @@ int64_t leave_out(const ClusterRows& rows, int n_children, const SolverOptions& 
 void take_every_row(const ClusterRows& rows, uint32_t lanes, const Work& work) {
   for (int64_t i = 0; i < rows.n_rows; ++i) {
     work.active[i] = static_cast<int32_t>(i);
-    work.lanes_left[i] = lanes;
+    work.rows[i].lanes_left = lanes;
   }
 }
 
