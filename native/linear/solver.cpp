@@ -293,7 +293,12 @@ SYLVAN_CLONES int64_t descend(const ClusterRows& rows, int n_children, const Sol
                               const Folds& folds, const Start& start, const Work& work, int max_rounds,
                               Random& random) {
   constexpr bool kSquared = kLoss == Loss::squared_hinge;
-  alignas(64) float intercept[N], costs[N], largest[N], smallest[N], largest_old[N], smallest_old[N];
+  // A row of cost 0 is off in a lane: its diagonal would give 0 times infinity.
+  const auto diagonal_of = [](float cost) { return kSquared && cost > kMinCost ? 0.5f / cost : 0.0f; };
+  const float of_positive = diagonal_of(options.positive_cost),
+              of_negative = diagonal_of(options.negative_cost);
+  alignas(64) float intercept[N], costs[N], diagonals[N], largest[N], smallest[N], largest_old[N],
+      smallest_old[N];
   std::copy(work.intercept, work.intercept + N, intercept);
   std::fill(largest_old, largest_old + N, kInfinity);
   std::fill(smallest_old, smallest_old + N, -kInfinity);
@@ -343,6 +348,7 @@ SYLVAN_CLONES int64_t descend(const ClusterRows& rows, int n_children, const Sol
       const int32_t positive = static_cast<int32_t>(row.positive), lanes_now = static_cast<int32_t>(lanes);
       for (int l = 0; l < N; ++l) {
         costs[l] = cost ? cost[l] : ((positive >> l) & 1) ? options.positive_cost : options.negative_cost;
+        diagonals[l] = cost ? diagonal_of(cost[l]) : ((positive >> l) & 1) ? of_positive : of_negative;
       }
       int32_t left = 0, changed = 0;
       if (kLoss == Loss::logistic) {
@@ -364,9 +370,8 @@ SYLVAN_CLONES int64_t descend(const ClusterRows& rows, int n_children, const Sol
       } else {
         for (int l = 0; l < N; ++l) {
           const float y = ((positive >> l) & 1) ? 1.0f : -1.0f;
-          // A row of cost 0 is off in this lane: its diagonal would give 0 times infinity.
           const int counts = costs[l] > kMinCost;
-          const float diagonal = kSquared & counts ? 0.5f / costs[l] : 0.0f;
+          const float diagonal = diagonals[l];
           const float upper = kSquared ? kInfinity : costs[l];
           const float a = alpha[l];
           const float gradient = y * score[l] - 1.0f + a * diagonal;
