@@ -66,6 +66,14 @@ SYLVAN_CLONES void add_short(const uint64_t* hits, int64_t n_hits, const Unpacke
   }
 }
 
+// A vector grows by a quarter: by itself it would double.
+template <typename T>
+void make_room(std::vector<T>& values, size_t n) {
+  if (values.size() >= n) return;
+  values.reserve(n + n / 4);
+  values.resize(values.capacity());
+}
+
 }  // namespace
 
 FeatureRanks::FeatureRanks(const SparseRows& query, int64_t n_features)
@@ -97,11 +105,11 @@ bool Unpacked::pays(int64_t cluster, int64_t query_entries) const {
   const bool fits = n_children > 0 && n_children <= UINT16_MAX && n_rows + n_entries < kLine;
   const int64_t cost = n_rows + layer_.n_blocks;
   if (!fits || query_entries <= cost) return false;
-  // At twice as many it always pays, before only where the lines and parts stay in a near cache.
-  constexpr int64_t kNear = 1024 * 1024, kPartBytes = sizeof(Part);
+  // At twice as many it always pays, before only where the lines and parts can't take much memory.
+  constexpr int64_t kLittle = int64_t{5} << 19, kPartBytes = sizeof(Part);
   const int64_t dense = dense_length(layer_, cluster), line = padded(n_children) * int64_t{sizeof(float)};
   const int64_t most = (n_rows + n_entries / kPart) * kPartBytes + (dense > 0 ? n_entries / dense * line : 0);
-  return query_entries > 2 * cost || most <= kNear;
+  return query_entries > 2 * cost || most <= kLittle;
 }
 
 void Unpacked::unpack(int64_t cluster) {
@@ -139,7 +147,7 @@ void Unpacked::unpack(int64_t cluster) {
 template <typename Entries>
 uint32_t Unpacked::place_line(const Entries& entries, int64_t entry, int64_t length) {
   const size_t begin = static_cast<size_t>(n_lines_ * width_), end = begin + static_cast<size_t>(width_);
-  if (lines_.size() < end) lines_.resize(end + end / 4);
+  make_room(lines_, end);
   float* line = lines_.data() + begin;
   std::fill_n(line, width_, 0.0f);
   entries.visit(entry, length, [&](uint32_t child, float weight) { line[child] += weight; });
@@ -151,7 +159,7 @@ template <typename Entries>
 uint32_t Unpacked::place_short(const Entries& entries, int64_t entry, int64_t length) {
   const size_t end = static_cast<size_t>(n_parts_ + length / kPart + 1);
   if (n_parts_ + length / kPart > most_parts_) return 0;  // rows of a damaged file may share their entries
-  if (parts_.size() < end) parts_.resize(end + end / 4);
+  make_room(parts_, end);
   const int64_t first = n_parts_++;
   Part* part = parts_.data() + first;
   *part = blank_;
