@@ -61,7 +61,10 @@ def alternatives_sections(folder: Path) -> list[str]:
         lines += ["", "## Finding a row of weights", "", LOOKUPS, "", *lookups_table(records)]
     if records := by_order(folder, "batches"):
         lines += ["", "## Ranking batches", "", BATCHES, "", *batches_table(records)]
-        lines += ["", *(markdown.taken(record) for record in records[:1])]
+        taken: dict[str, list[str]] = {}  # sets by machine and day
+        for record in records:
+            taken.setdefault(markdown.taken(record), []).append(record["set"])
+        lines += ["", " ".join(f"{', '.join(names)}: {when}" for when, names in taken.items())]
     return lines
 
 
