@@ -3,7 +3,6 @@
 #include <nanobind/stl/tuple.h>
 
 #include <optional>
-#include <vector>
 
 #include "bindings/checks.hpp"
 #include "linear/renumber.hpp"
@@ -52,17 +51,14 @@ int64_t solve(In<int64_t> indptr, In<float> values, In<float> squared_norms, In<
   need(warm_rounds >= 0 && (multipliers ? size(*multipliers) == n_rows * n_children : !start),
        "multipliers must be one a row and child");
   need(!relevance || relevance->size() == positive_nodes.size(), "relevance and nodes disagree");
-  std::vector<int64_t> value_begin(n_rows);
-  std::vector<int32_t> length(n_rows);
   int64_t n_held_out = 0;
   for (int64_t i = 0; i < n_rows; ++i) {
     const int64_t row = rows.data()[i];
     need(row >= 0 && row + 1 < size(indptr) && row < size(squared_norms) && row + 1 < size(positive_indptr) &&
              (!sample_weight || row < size(*sample_weight)) && (!fold_of_row || row < size(*fold_of_row)),
          "a row id is out of range");
-    value_begin[i] = indptr.data()[row];
-    length[i] = static_cast<int32_t>(indptr.data()[row + 1] - indptr.data()[row]);
-    need(begin.data()[i] >= 0 && begin.data()[i] + length[i] <= size(local), "a row begins out of range");
+    const int64_t length = indptr.data()[row + 1] - indptr.data()[row];
+    need(begin.data()[i] >= 0 && begin.data()[i] + length <= size(local), "a row begins out of range");
     n_held_out += n_folds > 0 && fold_of_row->data()[row] != 0;
   }
   need(size(scratch) >= sylvan::solver_scratch_floats(n_rows, n_features, sylvan::lanes_for(n_children),
@@ -71,9 +67,8 @@ int64_t solve(In<int64_t> indptr, In<float> values, In<float> squared_norms, In<
   need(size(out_row) >= n_held_out * n_children && size(out_changed) >= n_held_out * n_children &&
            size(out_change) >= n_held_out * n_children,
        "an output is too small");
-  const sylvan::ClusterRows cluster{n_rows,        rows.data(),  begin.data(),  value_begin.data(),
-                                    length.data(), local.data(), values.data(), squared_norms.data(),
-                                    n_features};
+  const sylvan::ClusterRows cluster{n_rows,        rows.data(),   begin.data(),         local.data(),
+                                    indptr.data(), values.data(), squared_norms.data(), n_features};
   const sylvan::Positives positives{positive_indptr.data(), positive_nodes.data(),
                                     relevance ? relevance->data() : nullptr};
   const sylvan::SolverOptions options{static_cast<sylvan::Loss>(loss),

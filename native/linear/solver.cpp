@@ -121,8 +121,8 @@ void prepare_rows(const ClusterRows& rows, const Positives& positives, int32_t f
       }
     }
     work.rows[i] = {rows.features + rows.begin[i],
-                    rows.values + rows.value_begin[i],
-                    rows.length[i],
+                    rows.values + rows.indptr[row],
+                    static_cast<int32_t>(rows.indptr[row + 1] - rows.indptr[row]),
                     rows.squared_norms[row] + options.bias * options.bias,
                     (1u << n_children) - 1u,
                     bits};
@@ -228,7 +228,7 @@ SYLVAN_CLONES void begin(const ClusterRows& rows, int n_children, const SolverOp
     alignas(64) float step[N];
     bool any = false;
     for (int l = 0; l < N; ++l) {
-      const bool positive = work.rows[i].positive >> l & 1u;
+      const bool positive = positives >> l & 1u;
       const float cost = work.cost  ? work.cost[i * N + l]
                          : positive ? options.positive_cost
                                     : options.negative_cost;
@@ -468,11 +468,10 @@ SYLVAN_CLONES void add_scores(const ClusterRows& rows, const SolverOptions& opti
   std::memcpy(lowest, least, sizeof(lowest));
   for (int64_t i = 0; i < rows.n_rows; ++i) {
     if (folds.of_row[rows.rows[i]] != fold) continue;
-    const int32_t* features = rows.features + rows.begin[i];
-    const float* values = rows.values + rows.value_begin[i];
+    const auto [features, values, length, norm, lanes_left, positives] = work.rows[i];
     alignas(64) float score[N], stored[N];
     for (int l = 0; l < N; ++l) score[l] = options.bias * work.intercept[l];
-    for (int32_t t = 0; t < rows.length[i]; ++t) {
+    for (int32_t t = 0; t < length; ++t) {
       alignas(64) int32_t bits[N];
       std::memcpy(bits, work.weights + static_cast<int64_t>(features[t]) * N, sizeof(bits));
       for (int l = 0; l < N; ++l) bits[l] &= -static_cast<int32_t>((bits[l] & INT32_MAX) >= lowest[l]);

@@ -12,11 +12,10 @@ enum class Loss : int { squared_hinge = 0, hinge = 1, logistic = 2 };
 // The rows of one cluster with their features renumbered from 0 to n_features - 1.
 struct ClusterRows {
   int64_t n_rows;
-  const int32_t* rows;         // (n_rows) row ids in the training matrix
-  const int64_t* begin;        // (n_rows) where a row's entries begin in `features`
-  const int64_t* value_begin;  // (n_rows) where they begin in `values`
-  const int32_t* length;       // (n_rows)
+  const int32_t* rows;   // (n_rows) row ids in the training matrix
+  const int64_t* begin;  // (n_rows) where a row's entries begin in `features`
   const int32_t* features;
+  const int64_t* indptr;  // by row id: where its entries begin in `values`
   const float* values;
   const float* squared_norms;  // by row id: sum of squared values, without bias
   int64_t n_features;

@@ -220,6 +220,10 @@ def test_ways_that_there_are() -> None:
     sampler.refresh(table)
     with raises(UnsupportedError, "learnable='joint'", "joint-gumbel"):
         sampler.learning_loss(queries, table)
+    sampler, table, queries = made(learnable="joint")
+    sampler.refresh(table)
+    with raises(UnsupportedError, "reconstruction_weight", 0.5, "learnable='joint'", "joint-gumbel"):
+        sampler.learning_loss(queries, table, reconstruction_weight=0.5)
     with raises(ParameterError, "True", "False", "refresh", "'joint'", "joint-gumbel", "soft"):
         MIDX(10, 4, learnable="soft")
     with raises(ParameterError, "class_weights", "None", "learnable='joint-gumbel'"):

@@ -219,7 +219,7 @@ def train(
         top = calibrator = held_out = None
         if rows is not None:
             unseen = UnseenRows(others, folds, run)
-            changes = [[unseen.changed(layer) for layer in each.changes] for each in trained]
+            changes = [[unseen.scaled(layer) for layer in each.changes] for each in trained]
             top = fitted.rank_changed(unseen.features, changes, k, search_of(params, fitted), placed)
             top = answers_of(top, unseen.known)
             if n_texts:

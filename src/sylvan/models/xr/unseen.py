@@ -61,12 +61,12 @@ class UnseenRows:
         shared = np.asarray(by_word[rows, np.maximum(places, 0)]).reshape(top.labels.shape) > 0
         return resized(keep(top, (top.labels >= 0) & (counts > 0)[top.labels] & ~shared), top.k)
 
-    def changed(self, changes: RowChanges | None) -> RowChanges | None:
-        """Changes of the rows' scores, when these are as many times as long. Intercepts aren't multiplied; what they
-        change by without a fold is little beside the rest."""
-        if changes is None:
-            return None
-        return changes._replace(changes=changes.changes * np.repeat(self.factors, np.diff(changes.offsets)))
+    def scaled(self, changes: RowChanges | None) -> RowChanges | None:
+        """Changes of the rows' scores, multiplied where they are, as the rows are as many times as long. Intercepts
+        aren't multiplied; what they change by without a fold is little beside the rest."""
+        if changes is not None:
+            np.multiply(changes.changes, np.repeat(self.factors, np.diff(changes.offsets)), out=changes.changes)
+        return changes
 
 
 def _seen_elsewhere(features: Rows, held_out: Folds, rows: Csr, row_of_value: Int64, run: Runner) -> Bool:

@@ -337,7 +337,7 @@ class MIDX(MultiIndexSampler):
         Raises
         ------
         UnsupportedError
-            When the codewords aren't parameters.
+            When the codewords aren't parameters, or when ``"joint"`` is given a ``reconstruction_weight``.
         DataError
             When queries or class embeddings have another shape or dtype.
         NotFittedError
@@ -347,6 +347,12 @@ class MIDX(MultiIndexSampler):
             raise UnsupportedError(
                 f"MIDX.learning_loss needs codewords that are parameters: learnable='joint' or 'joint-gumbel'. This "
                 f"one has learnable={self.learnable!r}."
+            )
+        if self.learnable != GUMBEL and reconstruction_weight != 1:
+            raise UnsupportedError(
+                f"MIDX.learning_loss has a reconstruction_weight with learnable='joint-gumbel' alone; got "
+                f"{reconstruction_weight!r} with learnable={self.learnable!r}, whose loss has "
+                f"no such part: leave it out."
             )
         self._check_queries(queries)
         self._check_table(class_embeddings, "learning_loss")
