@@ -18,7 +18,7 @@ from typing import Any
 
 from benchmarks.common import datasets, process, records, resuming
 from benchmarks.irli import figures, plan, tables
-from benchmarks.irli.worker import PEERS
+from benchmarks.irli.worker import PARTITIONED, PEERS
 
 Row = dict[str, Any]
 
@@ -55,11 +55,11 @@ def figures_of(row: Row, faiss: str | None, options: argparse.Namespace) -> Row:
     """A row's figures."""
     if "features" in row:
         return run(sys.executable, "rank", row, options)
-    if row["contender"] in (*PEERS, "kmeans") and faiss is None:
+    if row["contender"] in (*PEERS, *PARTITIONED) and faiss is None:
         return {"error": "no interpreter has faiss and hnswlib; name one by --python"}
     if row["contender"] in PEERS:
         return run(str(faiss), "search", row, options)
-    if row["contender"] == "kmeans":
+    if row["contender"] in PARTITIONED:
         made = run(str(faiss), "partitions", row, options)
         if "error" in made:
             return made

@@ -13,7 +13,8 @@ __all__ = ["draw"]
 
 Record = dict[str, Any]
 # Okabe and Ito's colours, told apart by people who see few; a dashed line is a threshold of votes.
-COLOURS = {"irli": "#D55E00", "kmeans": "#0072B2", "ivf": "#000000", "hnsw": "#009E73", "random": "#56B4E9"}
+COLOURS = {"irli": "#D55E00", "kmeans": "#0072B2", "ivf": "#000000", "hnsw": "#009E73", "random": "#56B4E9",
+           "neural-lsh": "#CC79A7"}  # fmt: skip
 BEYOND = 10  # times the fewest candidates, from which a point would only squeeze the others together
 STYLES = {"probability": "-", "votes": ":", "min_votes": "--", None: "-"}
 

@@ -27,7 +27,7 @@ from sylvan.models.irli.rounds import LearningSettings
 from sylvan.models.irli.vectors import nearest_candidates, training_queries
 from sylvan.runtime import Runner
 
-__all__ = ["Point", "Search", "irli", "kmeans", "round_figures", "watched"]
+__all__ = ["Point", "Search", "followed", "irli", "kmeans", "round_figures", "searching", "watched"]
 
 PROBES = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 48, 64)
 SOME_PROBES = (8, 16, 32, 64)  # where nothing is timed: of as many as it likes a row needs the fewest candidates
@@ -201,6 +201,20 @@ def parts(top: Top, buckets: Buckets, found: sets.VectorSet, point: Point) -> di
     return spent | {name: point[name] for name in ("probes", "increments", "candidates")}
 
 
+def searching(top: Top, buckets: Buckets, found: sets.VectorSet) -> Callable[[Point], Search]:
+    """Makes the search of a point, for partitions whose buckets ``top`` chooses."""
+
+    def search_with(point: Point) -> Search:
+        def search(queries: np.ndarray) -> np.ndarray:
+            chosen, probabilities = top(queries, point["probes"])
+            candidates = find_candidates(buckets, chosen, probabilities, **_limits(point), best_first=False)
+            return nearest_candidates(queries, found.base, candidates, sets.K, found.metric)[0]
+
+        return search
+
+    return search_with
+
+
 def _limits(point: Point) -> dict[str, Any]:
     if point["by"] == "min_votes":
         return {"min_votes": point["min_votes"], "order": "votes"}
@@ -278,18 +292,10 @@ def kmeans(row: dict[str, Any], found: sets.VectorSet, made: Path) -> dict[str, 
     softness = min(tried, key=lambda value: tried[value])
     top = top_with(softness)
 
-    def search_with(point: Point) -> Search:
-        def search(queries: np.ndarray) -> np.ndarray:
-            chosen, probabilities = top(queries, point["probes"])
-            candidates = find_candidates(buckets, chosen, probabilities, **_limits(point), best_first=False)
-            return nearest_candidates(queries, found.base, candidates, sets.K, found.metric)[0]
-
-        return search
-
     figures = {"build": {"wall_s": float(stored["seconds"])}, "softness": softness}
     figures["index_mb"] = (centres.nbytes + sum(array.nbytes for array in buckets.arrays().values())) / 1e6
     figures["vectors_mb"] = found.base.nbytes / 1e6
-    return figures | followed(top, buckets, found, search_with, float(n_repetitions * n_buckets))
+    return figures | followed(top, buckets, found, searching(top, buckets, found), float(n_repetitions * n_buckets))
 
 
 def irli(row: dict[str, Any], found: sets.VectorSet, folder: Path, n_jobs: int) -> dict[str, Any]:

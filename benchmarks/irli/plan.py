@@ -61,6 +61,7 @@ def _neighbors() -> list[Row]:
             rows += [{"set": name, "contender": "ivf-pq", "n_buckets": lists, "width": width} for lists in (256, 1000)]
         rows += [{"set": name, "contender": "ivf-rabitq", "n_buckets": lists} for lists in (256, 1000)]
         rows.append({"set": name, "contender": "exact"})
+        rows += [{"set": name, "contender": "neural-lsh", "n_buckets": 256, "seed": seed} for seed in (0, 1, 2)]
     at = {"set": "title-vectors", "n_buckets": 1000}
     rows.append({**at, "contender": "kmeans", "n_repetitions": count})
     rows.append({**at, "contender": "kmeans", "n_repetitions": count, "sample": 1})

@@ -19,7 +19,7 @@ WAYS = {
 }
 NAMES = {
     "exact": "exhaustive", "ivf": "IVF", "ivf-pq": "IVF-PQ", "ivf-rabitq": "IVF-RaBitQ", "hnsw": "HNSW",
-    "hnswlib": "hnswlib", "kmeans": "R k-means", "irli": "IRLI",
+    "hnswlib": "hnswlib", "neural-lsh": "Neural LSH", "kmeans": "R k-means", "irli": "IRLI",
 }  # fmt: skip
 
 
@@ -69,6 +69,8 @@ def of_way(run: Record, way: str | None) -> list[Point]:
 
 def ways(run: Record) -> list[str | None]:
     """The orders that a row was searched by."""
+    if run["contender"] == "neural-lsh":  # of one partition
+        return ["probability"]
     return list(WAYS) if run["contender"] in ("kmeans", "irli") else [None]
 
 

@@ -1,7 +1,8 @@
 """One row in a process of its own, by the interpreter that has what it needs.
 
-The job: ``{"step": "search", "row": {...}, "data": FOLDER, ...}``; the steps are ``version``, ``partitions`` (k-means
-by faiss, for ``search`` to read), ``search`` and ``rank`` (a multilabel set: ``IRLIClassifier`` beside ``XRLinear``).
+The job: ``{"step": "search", "row": {...}, "data": FOLDER, ...}``; the steps are ``version``, ``partitions`` (by
+k-means or of a graph, for ``search`` to read), ``search`` and ``rank`` (a multilabel set: ``IRLIClassifier`` beside
+``XRLinear``).
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from benchmarks.common import datasets, measure, process
 from benchmarks.irli import sets
 
 FAISS = ("exact", "ivf", "ivf-pq", "ivf-rabitq", "hnsw")
+PARTITIONED = ("kmeans", "neural-lsh")  # whose partitions are made there
 PEERS = (*FAISS, "hnswlib")  # that are in the other environment
 TOP = 10  # labels of an answer
 ALONE = 1000  # rows ranked one at a time
@@ -24,10 +26,10 @@ LINEAR: dict[str, Any] = {"branching": 16, "max_leaf": 100, "beam": 10, "negativ
 
 
 def partitions_path(job: dict[str, Any]) -> Path:
-    """Where the k-means partitions of a row lie."""
+    """Where the partitions of a row lie."""
     row = job["row"]
     words = [row["set"], *(row.get(name, 0) for name in ("base", "n_buckets", "n_repetitions", "sample", "seed"))]
-    return Path(job["cache"]) / f"irli-kmeans-{'-'.join(map(str, words))}.npz"
+    return Path(job["cache"]) / f"irli-{row['contender']}-{'-'.join(map(str, words))}.npz"
 
 
 def vectors(job: dict[str, Any]) -> sets.VectorSet:
@@ -39,7 +41,7 @@ def vectors(job: dict[str, Any]) -> sets.VectorSet:
 
 def version(job: dict[str, Any]) -> dict[str, Any]:
     """What the interpreter has."""
-    if job["row"]["contender"] in (*FAISS, "kmeans"):
+    if job["row"]["contender"] in (*FAISS, *PARTITIONED):
         import faiss
 
         return {"version": faiss.__version__}
@@ -49,12 +51,14 @@ def version(job: dict[str, Any]) -> dict[str, Any]:
 
 
 def partitions(job: dict[str, Any]) -> dict[str, Any]:
-    """Makes the k-means partitions, unless they are there."""
-    from benchmarks.irli import faiss_indexes
+    """Makes the partitions, unless they are there."""
+    from benchmarks.irli import faiss_indexes, neural_lsh
 
-    target = partitions_path(job)
+    target, make = partitions_path(job), faiss_indexes.partitions
+    if job["row"]["contender"] == "neural-lsh":
+        make = neural_lsh.partition
     if not target.exists():
-        made = faiss_indexes.partitions(job["row"], vectors(job))
+        made = make(job["row"], vectors(job))
         beside = target.with_suffix(f".{os.getpid()}.npz")
         np.savez(beside, **made)
         os.replace(beside, target)
@@ -73,10 +77,12 @@ def search(job: dict[str, Any]) -> dict[str, Any]:
         from benchmarks.irli import hnswlib_index
 
         return shape | hnswlib_index.measured(row, found)
-    from benchmarks.irli import nothing_set, ours
+    from benchmarks.irli import neural_lsh, nothing_set, ours
 
     if row["contender"] == "kmeans":
         return shape | ours.kmeans(row, found, partitions_path(job))
+    if row["contender"] == "neural-lsh":
+        return shape | neural_lsh.measured(row, found, partitions_path(job))
     if row["contender"] == "numpy":
         return shape | nothing_set.by_hand(found)
     if row["contender"] == "irli-defaults":

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.irli import ablation_tables, ours, plan, points, sets
+from benchmarks.irli import ablation_tables, neural_lsh, ours, plan, points, sets
 
 
 def point(recall: float, candidates: float, **more: Any) -> dict[str, Any]:
@@ -62,3 +62,20 @@ def test_repetitions_that_open_the_same_others_are_alike(copied: bool, alike: fl
     found = ours.shared_by(places, n_vectors)
     assert found["neighbour_votes"] == 6 and found["recall_of_all"] == 1
     assert found["alike"] == pytest.approx(alike, rel=0.03)
+
+
+def test_neural_lsh_learns_the_share_of_neighbours_in_each_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch = pytest.importorskip("torch")
+    monkeypatch.setattr(neural_lsh, "EPOCHS", 20)
+    rng = np.random.default_rng(0)
+    sides = rng.integers(2, size=600)
+    base = (rng.normal(size=(600, 4)) + 8 * sides[:, None]).astype(np.float32)
+    parts = (2 * sides).astype(np.int32)  # the second and the fourth have no vector
+    neighbors = np.stack([rng.choice(np.flatnonzero(sides == side), 10) for side in sides])
+    neighbors[:, :2] = np.stack([rng.choice(np.flatnonzero(sides != side), 2) for side in sides])
+    network = neural_lsh.trained({"n_buckets": 4, "seed": 0}, base, parts, neighbors)
+    with torch.inference_mode():
+        shares = torch.softmax(network(torch.from_numpy(base)), dim=1).numpy()
+    for side in (0, 1):  # its own part and eight of ten neighbours are on its side
+        expected = [9 / 11, 0, 2 / 11, 0] if side == 0 else [2 / 11, 0, 9 / 11, 0]
+        np.testing.assert_allclose(shares[sides == side].mean(axis=0), expected, atol=0.03)
