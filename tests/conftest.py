@@ -85,6 +85,9 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     release_tests.write_summary(terminalreporter, config)
+    spent = os.times()  # with that of processes that have ended, pytest's own among them
+    terminalreporter.write_line(f"processor: {spent.user + spent.children_user:,.0f} s of the programs, "
+                                f"{spent.system + spent.children_system:,.0f} s of the system")  # fmt: skip
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
