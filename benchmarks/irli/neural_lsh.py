@@ -8,7 +8,6 @@ as for IRLI.
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ import numpy as np
 from benchmarks.common import measure
 from benchmarks.irli import sets
 
-__all__ = ["measured", "partition"]
+__all__ = ["measured", "partition", "trained"]
 
 NEIGHBORS = 10  # of a vector in the graph
 ROOM = 0.03  # by how much of the mean a part may be larger
@@ -31,23 +30,23 @@ def partition(row: Row, found: sets.VectorSet) -> dict[str, np.ndarray]:
     import faiss
     import kahip
 
-    begun = time.process_time()
     kinds = {"angular": faiss.IndexFlatIP, "euclidean": faiss.IndexFlatL2}
-    index = kinds[found.metric](found.base.shape[1])
-    index.add(found.base)
-    nearest = index.search(found.base, NEIGHBORS + 1)[1]
-    n = len(nearest)
-    own = nearest == np.arange(n)[:, None]
-    own[~own.any(axis=1), -1] = True  # of equal vectors, a vector may not be among its own nearest
-    neighbors = nearest[~own].reshape(n, NEIGHBORS)
-    ends = np.repeat(np.arange(n), NEIGHBORS), neighbors.ravel()
-    edges = np.unique(np.concatenate([ends[0] * n + ends[1], ends[1] * n + ends[0]]))
-    offsets = np.concatenate([[0], np.cumsum(np.bincount(edges // n, minlength=n))])
-    ones = np.ones(n, np.int64).tolist(), np.ones(len(edges), np.int64).tolist()
-    _, parts = kahip.kaffpa(
-        ones[0], offsets.tolist(), ones[1], (edges % n).tolist(), row["n_buckets"], ROOM, True, row["seed"], kahip.ECO
-    )
-    seconds = np.asarray(time.process_time() - begun)
+    with measure.Clock() as clock:
+        index = kinds[found.metric](found.base.shape[1])
+        index.add(found.base)
+        nearest = index.search(found.base, NEIGHBORS + 1)[1]
+        n = len(nearest)
+        is_self = nearest == np.arange(n)[:, None]
+        is_self[~is_self.any(axis=1), -1] = True  # of equal vectors, a vector may not be among its own nearest
+        neighbors = nearest[~is_self].reshape(n, NEIGHBORS)
+        first, second = np.repeat(np.arange(n), NEIGHBORS), neighbors.ravel()
+        edges = np.unique(np.concatenate([first * n + second, second * n + first]))
+        offsets = np.concatenate([[0], np.cumsum(np.bincount(edges // n, minlength=n))])
+        _, parts = kahip.kaffpa(
+            [1] * n, offsets.tolist(), [1] * len(edges), (edges % n).tolist(), row["n_buckets"], ROOM, True,
+            row["seed"], kahip.ECO,
+        )  # fmt: skip
+    seconds = np.array([clock.wall, clock.cpu])
     return {"assignment": np.asarray(parts, np.int32), "neighbors": neighbors.astype(np.int32), "seconds": seconds}
 
 
@@ -98,7 +97,8 @@ def measured(row: Row, found: sets.VectorSet, made: Path) -> dict[str, Any]:
         return best[:, None].int().numpy(), shares[:, None].numpy()
 
     build = training.figures()
-    build |= {name: build[name] + float(stored["seconds"]) for name in ("wall_s", "cpu_s")}
+    for name, seconds in zip(("wall_s", "cpu_s"), stored["seconds"].tolist(), strict=True):
+        build[name] += seconds
     weights = sum(weight.numel() for weight in network.parameters())
     figures = {"version": torch.__version__, "build": build, "vectors_mb": found.base.nbytes / 1e6}
     figures["index_mb"] = 4e-6 * weights + sum(array.nbytes for array in buckets.arrays().values()) / 1e6
