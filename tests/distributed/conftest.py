@@ -12,6 +12,7 @@ import child_processes
 import pytest
 from kit.books import load_sample
 from kit.commands import call, place, refused  # noqa: F401
+from waiting import PATIENCE
 
 from sylvan import TextModel, XRLinear
 
@@ -28,10 +29,14 @@ def nodes() -> Iterator[Any]:
     places = [str(here), str(here.parent), str(Path(sylvan.__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, places))
     child_processes.guard()  # Ray's own processes end with this one, even if it is killed
-    # A node that was removed is missed after seconds. One that is slow to answer has as long as ever.
-    looks = {"health_check_initial_delay_ms": 500, "health_check_period_ms": 500}
+    # Ray Serve ends a proxy that isn't ready after five seconds, which a busy machine needs.
+    os.environ |= dict.fromkeys(("RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S", "RAY_SERVE_PROXY_HEALTH_CHECK_TIMEOUT_S"),
+                                str(PATIENCE))  # fmt: skip
+    # A node that was removed is missed after seconds. One that is slow to answer has as long as ever. Workers have the
+    # priority of these tests: with that of Ray (nice 15), they hardly get on beside other tests.
+    settings = {"health_check_initial_delay_ms": 500, "health_check_period_ms": 500, "worker_niceness": 0}
     head = {
-        "num_cpus": 1, "object_store_memory": 200 << 20, "include_dashboard": False, "_system_config": looks,
+        "num_cpus": 1, "object_store_memory": 200 << 20, "include_dashboard": False, "_system_config": settings,
         "include_log_monitor": False, "no_monitor": True,  # nobody looks at logs, and no node is added by itself
     }  # fmt: skip
     made = Cluster(initialize_head=True, head_node_args=head)
