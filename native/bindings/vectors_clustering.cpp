@@ -41,8 +41,8 @@ void split(const sylvan::Rows& rows, const sylvan::TreeShape& shape, int64_t lay
 
 void pifa(In<int64_t> x_indptr, In<int32_t> x_indices, In<float> x_data, int64_t n_columns,
           In<int64_t> members_indptr, In<int32_t> members, In<float> member_weights, int64_t first,
-          int64_t last, int64_t max_features, Out<int64_t> out_length, Out<int32_t> out_indices,
-          Out<float> out_data) {
+          int64_t last, int64_t max_features, bool of_all, Out<int64_t> out_length,
+          Out<int32_t> out_indices, Out<float> out_data) {
   const int64_t n_rows = static_cast<int64_t>(x_indptr.size()) - 1;
   const int64_t n_labels = static_cast<int64_t>(members_indptr.size()) - 1;
   need(x_indices.size() == x_data.size() && n_rows >= 0, "x_indices and x_data differ in length");
@@ -71,7 +71,7 @@ void pifa(In<int64_t> x_indptr, In<int32_t> x_indices, In<float> x_data, int64_t
   nb::gil_scoped_release release;
   sylvan::aggregate_features(x_indptr.data(), x_indices.data(), x_data.data(), n_columns,
                              members_indptr.data(), members.data(), member_weights.data(), first, last,
-                             max_features, out_length.data(), out_indices.data(), out_data.data());
+                             max_features, of_all, out_length.data(), out_indices.data(), out_data.data());
 }
 
 }  // namespace
@@ -80,7 +80,7 @@ void bind_vectors_clustering(nb::module_& m) {
   m.def("aggregate_features", &pifa, nb::arg("x_indptr").noconvert(), nb::arg("x_indices").noconvert(),
         nb::arg("x_data").noconvert(), nb::arg("n_columns"), nb::arg("members_indptr").noconvert(),
         nb::arg("members").noconvert(), nb::arg("member_weights").noconvert(), nb::arg("first"),
-        nb::arg("last"), nb::arg("max_features"), nb::arg("out_length").noconvert(),
+        nb::arg("last"), nb::arg("max_features"), nb::arg("of_all"), nb::arg("out_length").noconvert(),
         nb::arg("out_indices").noconvert(), nb::arg("out_data").noconvert(),
         "PIFA rows of a range of labels; X must be a verified CSR matrix.");
   m.def(

@@ -91,6 +91,15 @@ struct Accumulator {
     }
   }
 
+  float scale() const {
+    double square = 0.0;
+    for (const int32_t j : touched) {
+      const float sum = sums[static_cast<size_t>(j)];
+      square += static_cast<double>(sum) * sum;
+    }
+    return square > 0.0 ? static_cast<float>(1.0 / std::sqrt(square)) : 0.0f;
+  }
+
   void drop(int32_t j) {
     sums[static_cast<size_t>(j)] = 0.0f;
     seen[static_cast<size_t>(j)] = 0;
@@ -102,7 +111,7 @@ struct Accumulator {
 void aggregate_features(const int64_t* x_indptr, const int32_t* x_indices, const float* x_data,
                         int64_t n_columns, const int64_t* members_indptr, const int32_t* members,
                         const float* member_weights, int64_t first, int64_t last, int64_t max_features,
-                        int64_t* out_length, int32_t* out_indices, float* out_data) {
+                        bool of_all, int64_t* out_length, int32_t* out_indices, float* out_data) {
   const Features x{x_indptr, x_indices, x_data};
   Accumulator acc(n_columns);
   int64_t written = 0;
@@ -116,14 +125,13 @@ void aggregate_features(const int64_t* x_indptr, const int32_t* x_indices, const
     acc.add(x, own, std::min(room, n_columns));
     const int64_t n_touched = static_cast<int64_t>(acc.touched.size());
     float* sums = acc.sums.data();
+    const float scale_of_all = of_all ? acc.scale() : 0.0f;
     if (max_features > 0 && n_touched > max_features) {
       acc.select_largest(max_features);
     } else {
       acc.sort_touched();
     }
-    double square = 0.0;
-    for (const int32_t j : acc.touched) square += static_cast<double>(sums[j]) * sums[j];
-    const float scale = square > 0.0 ? static_cast<float>(1.0 / std::sqrt(square)) : 0.0f;
+    const float scale = of_all ? scale_of_all : acc.scale();
     const int64_t begin = written;
     for (const int32_t j : acc.touched) {
       if (sums[j] != 0.0f) {

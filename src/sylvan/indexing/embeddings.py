@@ -83,7 +83,7 @@ def _some_embedded(features: RowParts, rows: Int32, members: Csr, keep: int | No
     columns, values = np.empty(n_entries, np.int32), np.empty(n_entries, np.float32)
     kernels.aggregate_features(
         block.indptr, block.indices, block.data, block.shape[1], members.indptr, members.indices, members.data,
-        0, members.shape[0], keep or 0, lengths, columns, values,
+        0, members.shape[0], keep or 0, False, lengths, columns, values,
     )  # fmt: skip
     indptr = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
     columns = columns[: indptr[-1]] if used is None else used[columns[: indptr[-1]]]
@@ -195,26 +195,35 @@ def pifa_rows(
 ) -> Csr:  # fmt: skip
     """:func:`pifa` of verified matrices; ``zeros(size, dtype)`` gives the arrays, those of a file for instance. Of rows
     in parts, each job of the ``runner`` reads those of its labels."""
-    allocate: Callable[[int, Any], Array] = zeros or np.empty
-    members, n_features = members_of(y), x.shape[1]
-    counts = np.concatenate(([0], np.cumsum(np.diff(x.indptr)[members.indices])))
-    sizes = np.diff(counts[members.indptr])  # feature values of each label's instances
-    if isinstance(x, RowParts):
-        return _pifa_of_parts(x, members, sizes, keep, Runner(n_jobs) if runner is None else runner, allocate)
+    members = members_of(y)
+    if not isinstance(x, RowParts):
+        return weighted_sums(x, members, keep, n_jobs, zeros=zeros)
+    sizes = _sizes(x, members)
+    return _pifa_of_parts(x, members, sizes, keep, Runner(n_jobs) if runner is None else runner, zeros or np.empty)
+
+
+def weighted_sums(
+    x: Csr, members: Csr, keep: int | None, n_jobs: int, *, of_all: bool = False,
+    zeros: Callable[[int, Any], Array] | None = None,
+) -> Csr:  # fmt: skip
+    """The rows of ``members @ x``, of which the ``keep`` values of largest size stay, columns sorted. Each is scaled to
+    length 1: what stays of it, or with ``of_all`` before anything is dropped."""
+    # Shapes: x (n, d); members (m, n); returns (m, d)
+    sizes, n_features = _sizes(x, members), x.shape[1]
     x, used = x.used_columns()
-    most = keep or 0
+    most, allocate = keep or 0, zeros or np.empty
     rooms = np.minimum(sizes, min(x.shape[1], most) if most else x.shape[1])
     edges = task_edges(sizes, x.shape[1])
     starts = np.concatenate(([0], np.cumsum(rooms)))
     columns, values = allocate(int(starts[-1]), np.int32), allocate(int(starts[-1]), np.float32)
-    lengths = np.zeros(y.shape[1], np.int64)
+    lengths = np.zeros(members.shape[0], np.int64)
 
     def work(labels: tuple[int, int]) -> None:
         first, last = labels
         entries = slice(starts[first], starts[last])
         kernels.aggregate_features(
             x.indptr, x.indices, x.data, x.shape[1], members.indptr, members.indices, members.data,
-            first, last, most, lengths[first:last], columns[entries], values[entries],
+            first, last, most, of_all, lengths[first:last], columns[entries], values[entries],
         )  # fmt: skip
 
     ranges = list(itertools.pairwise(edges))
@@ -225,7 +234,13 @@ def pifa_rows(
     columns, values = (_without_gaps(array, moves, int(indptr[-1])) for array in (columns, values))
     if used is not None:
         columns = used[columns]
-    return Csr(indptr, columns, values, (y.shape[1], n_features))
+    return Csr(indptr, columns, values, (members.shape[0], n_features))
+
+
+def _sizes(x: Rows, members: Csr) -> Int64:
+    """How many feature values the rows of each label have together."""
+    counts = np.concatenate(([0], np.cumsum(np.diff(x.indptr)[members.indices])))
+    return np.diff(counts[members.indptr])
 
 
 def _without_gaps(array: Array, moves: list[tuple[int, int]], total: int) -> Array:

@@ -77,7 +77,8 @@ class LabelTexts:
         encoded_pair = None if self.encoded is None or vectors is None else (self.encoded.vectors, vectors)
         curve = text_evidence.fitted_curve(features, truth, self.texts, judged, weight, n_jobs, encoded_pair)
         means = text_evidence.row_means(features.to_scipy(), truth.to_scipy(), n_jobs)
-        return replace(self, contexts=text_evidence.WordContexts.of(means, self.texts.to_scipy()), curve=curve)
+        contexts = text_evidence.WordContexts.of(means, self.texts.to_scipy(), n_jobs)
+        return replace(self, contexts=contexts, curve=curve)
 
     @classmethod
     def empty(cls, n_labels: int, n_features: int) -> LabelTexts:

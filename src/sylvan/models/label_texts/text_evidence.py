@@ -6,7 +6,6 @@ rows were left out, makes a probability of them."""
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -20,12 +19,13 @@ from sylvan.arrays.label_filter import LabelFilter
 from sylvan.arrays.topk import TopK
 from sylvan.arrays.types import Array, Bool, Float32, Float64, Int32, Int64
 from sylvan.indexing import pifa
+from sylvan.indexing.embeddings import weighted_sums
 from sylvan.matching.neighbors import NeighborIndex
 from sylvan.models.label_changes import best_of_pairs, rows_of
+from sylvan.parallel import resolve_jobs
 
 CSR_ARRAYS = ("indptr", "indices", "data")
 PER_LABEL, PER_WORD, PER_TEXT = 256, 32, 300  # largest values kept of a label's rows, of a word and of a prediction
-BLOCK_PRODUCTS = 1 << 24
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,19 +38,12 @@ class WordContexts:
     means: Csr
 
     @classmethod
-    def of(cls, label_rows: sp.csr_matrix, texts: sp.csr_matrix) -> WordContexts:
+    def of(cls, label_rows: sp.csr_matrix, texts: sp.csr_matrix, n_jobs: int | None = 1) -> WordContexts:
         """From :func:`row_means` of some labels and the features of their texts, both of shape (m, d)."""
         by_word = texts.T.tocsr()
         words = np.flatnonzero(np.diff(by_word.indptr)).astype(np.int32)
-        by_word = by_word[words]
-        of_entry = np.diff(label_rows.indptr)[by_word.indices]
-        work = np.concatenate(([0], np.cumsum(of_entry)))[by_word.indptr]
-        cuts = np.searchsorted(work, np.arange(BLOCK_PRODUCTS, int(work[-1]), BLOCK_PRODUCTS))
-        edges = np.unique(np.concatenate(([0], cuts, [len(words)])))
-        blocks = itertools.pairwise(edges.tolist())
-        parts = [_largest(_unit(by_word[first:last] @ label_rows), PER_WORD) for first, last in blocks]
-        none = Csr.empty(0, texts.shape[1]).to_scipy()
-        return cls(words, sorted_csr(sp.vstack([none, *parts], format="csr")))
+        means = weighted_sums(Csr.of(label_rows), Csr.of(by_word[words]), PER_WORD, resolve_jobs(n_jobs), of_all=True)
+        return cls(words, means)
 
     @classmethod
     def none(cls, n_features: int) -> WordContexts:
@@ -62,9 +55,9 @@ class WordContexts:
         place = np.full(texts.shape[1], -1, np.int32)
         place[self.words] = np.arange(len(self.words), dtype=np.int32)
         valid = place[texts.indices] >= 0
-        by_word = texts.data[valid], place[texts.indices[valid]], np.append(0, np.cumsum(valid))[texts.indptr]
-        words = sp.csr_matrix(by_word, shape=(texts.shape[0], len(self.words)))
-        return _unit(_largest(sp.csr_matrix(words @ self.means.to_scipy()), PER_TEXT))
+        indptr = np.append(0, np.cumsum(valid))[texts.indptr]
+        words = Csr(indptr, place[texts.indices[valid]], texts.data[valid], (texts.shape[0], len(self.words)))
+        return weighted_sums(self.means, words, PER_TEXT, 1).to_scipy()
 
     def without(self, words: Array) -> WordContexts:
         """Without the contexts of some words."""
@@ -91,35 +84,6 @@ def row_means(X: sp.csr_matrix, Y: sp.csr_matrix, n_jobs: int | None = 1) -> sp.
     counts = np.bincount(Y.indices, minlength=Y.shape[1])
     means = pifa(X, Y, max_features_per_label=PER_LABEL, n_jobs=n_jobs)
     return sp.csr_matrix(sp.diags_array(np.log1p(counts).astype(np.float32)) @ means)
-
-
-def sorted_csr(matrix: sp.csr_matrix) -> Csr:
-    """With sorted columns, in single precision."""
-    matrix.sort_indices()
-    return Csr.of(sp.csr_matrix(matrix, dtype=np.float32))
-
-
-def _unit(matrix: Any) -> sp.csr_matrix:
-    """Rows at length 1."""
-    return sorted_csr(sp.csr_matrix(matrix)).unit_rows().to_scipy()
-
-
-def _largest(matrix: sp.csr_matrix, n: int) -> sp.csr_matrix:
-    """The ``n`` largest values of each row, none below 0, of equal ones those of the lower columns."""
-    lengths = np.diff(matrix.indptr)
-    if lengths.max(initial=0) <= n:
-        return matrix
-    row = np.repeat(np.arange(matrix.shape[0], dtype=np.uint64), lengths)
-    falling = np.uint64(0xFFFFFFFF) - matrix.data.view(np.uint32)  # bits of floats from 0 on rise with their values
-    keys = row << np.uint64(32) | falling
-    last = matrix.indptr[:-1] + np.minimum(lengths, n) - 1  # where the last one that stays is, in order
-    bound = np.repeat(np.sort(keys)[np.maximum(last, 0)], lengths)
-    equal, stays = keys == bound, keys < bound
-    free = np.repeat(np.minimum(lengths, n) - np.add.reduceat(np.append(stays, False), matrix.indptr[:-1]), lengths)
-    nth = np.cumsum(equal) - np.repeat(np.append(0, np.cumsum(equal))[matrix.indptr[:-1]], lengths)
-    stays |= equal & (nth <= free)
-    indptr = np.concatenate(([0], np.cumsum(stays)))[matrix.indptr]
-    return sp.csr_matrix((matrix.data[stays], matrix.indices[stays], indptr), shape=matrix.shape)
 
 
 FOLDS, FEWEST_RIGHT = 5, 20
@@ -157,7 +121,7 @@ def fitted_curve(
     parts = []
     for number in np.unique(fold).tolist():  # of few labels, a fifth may be none
         other_folds = fold != number
-        contexts = WordContexts.of(means[other_folds], Z[described[other_folds]])
+        contexts = WordContexts.of(means[other_folds], Z[described[other_folds]], n_jobs)
         scorer = TextScorer(texts, described[~other_folds].astype(np.int32), contexts, index, of_labels)
         row, label, evidence = scorer.evidence(rows, JUDGED, None, of_rows)
         right = np.asarray(truth[row, label]).ravel() > 0
@@ -255,7 +219,8 @@ class TextScorer:
         self._own = take_rows(texts, labels).unit_rows()
         unit = self._own.to_scipy()
         mixed = (unit + np.float32(CONTEXT) * contexts.predicted(unit)) / np.float32(1 + CONTEXT)  # of length 1 at most
-        self._both = sorted_csr(mixed)
+        mixed.sort_indices()
+        self._both = Csr.of(sp.csr_matrix(mixed, dtype=np.float32))
         self._similar = NeighborIndex.build(self._both, scaled=False)
         self._vectors = None if vectors is None else np.ascontiguousarray(vectors, np.float32)
 
