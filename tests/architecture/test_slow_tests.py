@@ -97,7 +97,7 @@ def test_continuous_integration_leaves_nothing_out() -> None:
         chosen = [
             "start ray pytest -m release tests/distributed",  # what the README's command leaves out
             f"start other-examples {examples} \\",  # what draws its examples, once more
-            "pytest -n 2 -m release --ignore tests/distributed",
+            "pytest -n 2 --dist loadfile --no-loadscope-reorder -m release --ignore tests/distributed",
         ]
         assert [line for line in commands if re.search(r"pytest .*-m ", line)] == chosen
         commands = [line for line in commands if line not in chosen]

@@ -191,32 +191,24 @@ def embedding_bytes(n_labels: int, n_entries: int, n_label_entries: int, most: i
 
 def pifa_rows(
     x: Rows, y: Csr, keep: int | None, n_jobs: int, zeros: Callable[[int, Any], Array] | None = None,
-    runner: Runner | None = None,
+    runner: Runner | None = None, of_all: bool = False,
 ) -> Csr:  # fmt: skip
     """:func:`pifa` of verified matrices; ``zeros(size, dtype)`` gives the arrays, those of a file for instance. Of rows
-    in parts, each job of the ``runner`` reads those of its labels."""
-    members = members_of(y)
-    if not isinstance(x, RowParts):
-        return weighted_sums(x, members, keep, n_jobs, zeros=zeros)
-    sizes = _sizes(x, members)
-    return _pifa_of_parts(x, members, sizes, keep, Runner(n_jobs) if runner is None else runner, zeros or np.empty)
-
-
-def weighted_sums(
-    x: Csr, members: Csr, keep: int | None, n_jobs: int, *, of_all: bool = False,
-    zeros: Callable[[int, Any], Array] | None = None,
-) -> Csr:  # fmt: skip
-    """The rows of ``members @ x``, of which the ``keep`` values of largest size stay, columns sorted. Each is scaled to
-    length 1: what stays of it, or with ``of_all`` before anything is dropped."""
-    # Shapes: x (n, d); members (m, n); returns (m, d)
-    sizes, n_features = _sizes(x, members), x.shape[1]
+    in parts, each job of the ``runner`` reads those of its labels. ``of_all``, not of rows in parts: each label's row
+    is scaled to length 1 before values of it are dropped."""
+    allocate: Callable[[int, Any], Array] = zeros or np.empty
+    members, n_features = members_of(y), x.shape[1]
+    counts = np.concatenate(([0], np.cumsum(np.diff(x.indptr)[members.indices])))
+    sizes = np.diff(counts[members.indptr])  # feature values of each label's instances
+    if isinstance(x, RowParts):
+        return _pifa_of_parts(x, members, sizes, keep, Runner(n_jobs) if runner is None else runner, allocate)
     x, used = x.used_columns()
-    most, allocate = keep or 0, zeros or np.empty
+    most = keep or 0
     rooms = np.minimum(sizes, min(x.shape[1], most) if most else x.shape[1])
     edges = task_edges(sizes, x.shape[1])
     starts = np.concatenate(([0], np.cumsum(rooms)))
     columns, values = allocate(int(starts[-1]), np.int32), allocate(int(starts[-1]), np.float32)
-    lengths = np.zeros(members.shape[0], np.int64)
+    lengths = np.zeros(y.shape[1], np.int64)
 
     def work(labels: tuple[int, int]) -> None:
         first, last = labels
@@ -234,13 +226,7 @@ def weighted_sums(
     columns, values = (_without_gaps(array, moves, int(indptr[-1])) for array in (columns, values))
     if used is not None:
         columns = used[columns]
-    return Csr(indptr, columns, values, (members.shape[0], n_features))
-
-
-def _sizes(x: Rows, members: Csr) -> Int64:
-    """How many feature values the rows of each label have together."""
-    counts = np.concatenate(([0], np.cumsum(np.diff(x.indptr)[members.indices])))
-    return np.diff(counts[members.indptr])
+    return Csr(indptr, columns, values, (y.shape[1], n_features))
 
 
 def _without_gaps(array: Array, moves: list[tuple[int, int]], total: int) -> Array:

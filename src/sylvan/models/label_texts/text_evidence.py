@@ -14,12 +14,12 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from sylvan import store
-from sylvan.arrays.canonical import Csr, take_rows
+from sylvan.arrays.canonical import Csr, distinct, take_rows
 from sylvan.arrays.label_filter import LabelFilter
 from sylvan.arrays.topk import TopK
 from sylvan.arrays.types import Array, Bool, Float32, Float64, Int32, Int64
 from sylvan.indexing import pifa
-from sylvan.indexing.embeddings import weighted_sums
+from sylvan.indexing.embeddings import pifa_rows
 from sylvan.matching.neighbors import NeighborIndex
 from sylvan.models.label_changes import best_of_pairs, rows_of
 from sylvan.parallel import resolve_jobs
@@ -40,10 +40,9 @@ class WordContexts:
     @classmethod
     def of(cls, label_rows: sp.csr_matrix, texts: sp.csr_matrix, n_jobs: int | None = 1) -> WordContexts:
         """From :func:`row_means` of some labels and the features of their texts, both of shape (m, d)."""
-        by_word = texts.T.tocsr()
-        words = np.flatnonzero(np.diff(by_word.indptr)).astype(np.int32)
-        means = weighted_sums(Csr.of(label_rows), Csr.of(by_word[words]), PER_WORD, resolve_jobs(n_jobs), of_all=True)
-        return cls(words, means)
+        words = distinct(texts.indices)
+        of_words = Csr.of(texts[:, words])
+        return cls(words, pifa_rows(Csr.of(label_rows), of_words, PER_WORD, resolve_jobs(n_jobs), of_all=True))
 
     @classmethod
     def none(cls, n_features: int) -> WordContexts:
@@ -55,9 +54,9 @@ class WordContexts:
         place = np.full(texts.shape[1], -1, np.int32)
         place[self.words] = np.arange(len(self.words), dtype=np.int32)
         valid = place[texts.indices] >= 0
-        indptr = np.append(0, np.cumsum(valid))[texts.indptr]
-        words = Csr(indptr, place[texts.indices[valid]], texts.data[valid], (texts.shape[0], len(self.words)))
-        return weighted_sums(self.means, words, PER_TEXT, 1).to_scipy()
+        by_word = texts.data[valid], place[texts.indices[valid]], np.append(0, np.cumsum(valid))[texts.indptr]
+        words = sp.csr_matrix(by_word, shape=(texts.shape[0], len(self.words)))
+        return pifa_rows(self.means, Csr.of(words.T.tocsr()), PER_TEXT, 1).to_scipy()
 
     def without(self, words: Array) -> WordContexts:
         """Without the contexts of some words."""
