@@ -32,13 +32,13 @@ TITLES = {
 }
 
 MANY = (
-    "The texts of the laws in eurlex57k, 32 million words. Words that often follow on one another are one token, as "
-    "in word2vec's phrases, so that the model predicts the next word or phrase: 100,000 of them in 17 million "
-    "tokens, or a million in 9 million tokens, of which 920,000 occur at least twice. The network is small (64 "
-    "dimensions, one layer of an LSTM, batches of 700 tokens), so that the output layer counts. Every row has the "
-    "same CPU seconds, not the same steps; perplexity is over all classes, on 1,000 tokens for validation and 3,000 "
-    "for the test. Rates are chosen with 100,000 classes, and taken for a million too. The full softmax is left "
-    "out: a step of its output layer alone takes half a second and five seconds (below)."
+    "The texts of the laws in eurlex57k. Words that often follow on one another are one token, as in word2vec's "
+    "phrases, so that the model predicts the next word or phrase: 100,000 of them, or a million where tokens that "
+    "follow on one another twice are joined once more. The network is small (64 dimensions, one layer of an LSTM, "
+    "batches of 700 tokens), so that the output layer counts. Every row has the same CPU seconds, not the same steps;"
+    " perplexity is over all classes, on 1,000 tokens for validation and 3,000 for the test. Rates are chosen with "
+    "100,000 classes, and taken for a million too. The full softmax is left out: a step of its output layer alone "
+    "takes half a second and five seconds (below)."
 )
 
 
