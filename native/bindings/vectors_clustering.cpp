@@ -41,8 +41,8 @@ void split(const sylvan::Rows& rows, const sylvan::TreeShape& shape, int64_t lay
 
 void pifa(In<int64_t> x_indptr, In<int32_t> x_indices, In<float> x_data, int64_t n_columns,
           In<int64_t> members_indptr, In<int32_t> members, In<float> member_weights, int64_t first,
-          int64_t last, int64_t max_features, bool of_all, Out<int64_t> out_length,
-          Out<int32_t> out_indices, Out<float> out_data) {
+          int64_t last, int64_t max_features, bool of_all, Out<int64_t> out_length, Out<int32_t> out_indices,
+          Out<float> out_data) {
   const int64_t n_rows = static_cast<int64_t>(x_indptr.size()) - 1;
   const int64_t n_labels = static_cast<int64_t>(members_indptr.size()) - 1;
   need(x_indices.size() == x_data.size() && n_rows >= 0, "x_indices and x_data differ in length");
