@@ -32,10 +32,8 @@ constexpr float kRest = 0.05f, kEasy = 4.0f, kLastRounds = 0.8f;
 // early. With a tolerance of kFine or more that is beyond the usual number of rounds.
 constexpr int kRounds = 512, kFineRounds = 16;
 constexpr float kFine = 1e-4f;
-// What is prefetched of rows that come: what a visit begins with, its entries, and of the next row the
-// weights of its first features, behind which the others are read in time.
+// How far ahead rows are prefetched: what a visit begins with, and its entries.
 constexpr int64_t kAhead = 4, kNext = 2;
-constexpr int32_t kFirst = 16;
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 // A small seedable generator, good enough for shuffling.
@@ -328,16 +326,16 @@ SYLVAN_CLONES int64_t descend(const ClusterRows& rows, int n_children, const Sol
       if (s + kNext < n_active) {  // the next rows are prefetched while this one is computed
         const int64_t ahead = work.active[s + kNext];
         const Row& next = work.rows[ahead];
-        for (int32_t t = 0; t < next.length; t += 16) {
+        // Most rows are short, and a loop of one turn or of two would be mispredicted.
+        SYLVAN_PREFETCH(next.features);
+        SYLVAN_PREFETCH(next.values);
+        SYLVAN_PREFETCH(next.features + 16);
+        SYLVAN_PREFETCH(next.values + 16);
+        for (int32_t t = 32; t < next.length; t += 16) {
           SYLVAN_PREFETCH(next.features + t);
           SYLVAN_PREFETCH(next.values + t);
         }
         SYLVAN_PREFETCH(work.alpha + ahead * N);
-      }
-      if (s + 1 < n_active) {
-        const Row& next = work.rows[work.active[s + 1]];
-        const int32_t n_first = std::min(next.length, kFirst);
-        for (int32_t t = 0; t < n_first; ++t) SYLVAN_PREFETCH(weights + int64_t{next.features[t]} * N);
       }
       const int32_t i = work.active[s];
       Row& row = work.rows[i];
