@@ -14,16 +14,13 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kit.errors import raises
-from kit.known import known
 from reference import linear_reference as reference
 
 from benchmarks.common import datasets
 from benchmarks.linear import alternatives, lookups, revisions, unreached
 from benchmarks.linear.macro import MEASURES, expected_macro, select_macro
 from benchmarks.report import alternatives as tables
-from sylvan import LabelTree, NeighborRanker, TopK, XRLinear, metrics
-from sylvan.errors import DataError
+from sylvan import TopK
 
 Y_TRAIN = sp.random(300, 150, 0.02, "csr", np.float32, np.random.default_rng(0))
 Y_TRAIN.data[:] = 1
@@ -52,34 +49,6 @@ def test_every_choice_is_measured(group: str, name: str, folder: Path, tmp_path:
     assert 0 < figures["P@1"] <= 100 and 0 < figures["R@10"] <= 100
 
 
-def test_relevances_have_a_mean_of_1() -> None:
-    row, rare = (alternatives.relevances(Y_TRAIN, word) for word in ("row", "propensity"))
-    for found in (row, rare):
-        assert found.data.mean() == pytest.approx(1, abs=1e-5) and found.data.std() > 0.05
-    sums = np.asarray(row.sum(axis=1)).ravel()
-    np.testing.assert_allclose(sums[sums > 0], sums.max(), rtol=1e-5)
-    counts = np.bincount(Y_TRAIN.indices, minlength=150)
-    assert (np.diff(rare.data[np.argsort(counts[rare.indices], kind="stable")]) <= 0).all()
-    assert alternatives.relevances(Y_TRAIN, None) is Y_TRAIN
-
-
-@pytest.mark.parametrize(("branching", "max_leaf"), [(16, 200), (16, 10), (2, 10)])
-def test_new_labels_have_clusters_of_their_own(branching: int, max_leaf: int) -> None:
-    new, seen = np.arange(0, 450, 3), np.delete(np.arange(450), np.arange(0, 450, 3))
-    before = LabelTree.random(len(seen), branching, max_leaf)
-    tree = unreached.with_new_labels(before, seen, new)
-    clusters, others = (
-        [sorted(one) for one in np.split(labels, each.child_offsets[-1][1:-1])]
-        for each, labels in ((tree, tree.leaf_labels), (before, seen[before.leaf_labels]))
-    )
-    assert [len(one) for one in clusters[-2:]] == [unreached.CLUSTER, 50]
-    assert clusters[-2] + clusters[-1] == new.tolist()
-    assert clusters[:-2] == others
-    assert tree.layer_sizes[:-1] == tuple(
-        size + (2 if t == before.depth - 2 else 1) for t, size in enumerate(before.layer_sizes[:-1])
-    )
-
-
 def test_an_intercept_of_0_answers_with_labels_without_rows(folder: Path) -> None:
     matrices = datasets.load(folder, *datasets.NAMES)
     rows = unreached.measured(*matrices, seed=0)
@@ -95,10 +64,6 @@ def test_every_structure_answers_the_same(folder: Path, tmp_path: Path) -> None:
     assert [row["structure"] for row in rows] == list(lookups.STRUCTURES)
     assert all(row["us"] > 0 and row["index_mb"] > 0 for row in rows)
     assert len(tables.lookups_table([{"set": "some", "runs": rows}])) == 4 + len(rows)
-
-
-DATA = known(n_labels=9, rows_per_label=7)
-RARE = DATA.Y * (np.arange(len(DATA.X))[:, None] % (1 + np.arange(9)) == 0)  # label l in every (l + 1)th of its rows
 
 
 @settings(max_examples=30)
@@ -125,34 +90,6 @@ def test_macro_selection_is_the_best_that_row_by_row_gives(
         assert expected_macro(probabilities, other, measure) <= reached + 1e-5, "no one row can do better"
 
 
-def test_macro_selection_takes_what_rank_and_predict_proba_give() -> None:
-    model = NeighborRanker(n_neighbors=8).fit(DATA.X, RARE)
-    top = model.rank(DATA.X, k=9)
-    first, second = select_macro(top, 3), select_macro(model.predict_proba(DATA.X), 3)
-    assert (first.labels == second.labels).all() and (first.scores == second.scores).all()
-    filled = np.where(first.labels >= 0, first.scores, -np.inf)
-    assert (filled[:, :-1] >= filled[:, 1:]).all()
-    assert metrics.coverage(RARE, first, at=3)[3] >= metrics.coverage(RARE, top, at=3)[3]
-
-
-def test_macro_selection_of_rows_without_candidates() -> None:
-    top = select_macro(sp.csr_matrix((2, 3), dtype=np.float32), 2)
-    assert top.labels.tolist() == [[-1, -1], [-1, -1]]
-
-
-def test_chances_above_1_are_refused() -> None:
-    with raises(DataError, "[0, 1]", "1.0", "2.0"):
-        select_macro(sp.csr_matrix(np.diag([1.0, 2.0])), 1)
-
-
-def test_arrays_are_compared_without_the_mark_of_the_save(tmp_path: Path) -> None:
-    X, Y = np.eye(6, dtype=np.float32).repeat(4, axis=0), np.arange(6).repeat(4)
-    for name, threshold in (("one", 0.1), ("again", 0.1), ("other", 0.5)):
-        XRLinear(max_leaf=2, threshold=threshold).fit(X, Y).save(tmp_path / name)
-    one, again, other = (revisions.arrays_checksum(tmp_path / name) for name in ("one", "again", "other"))
-    assert one == again != other
-
-
 def test_a_revision_beside_itself_saves_the_same_arrays(tmp_path: Path) -> None:
     source = Path(revisions.ROOT) / "src"
     if not list((source / "sylvan").glob("_native*.so")):
@@ -164,12 +101,3 @@ def test_a_revision_beside_itself_saves_the_same_arrays(tmp_path: Path) -> None:
     datasets.save(folder, {"X.trn": X, "Y.trn": Y, "X.tst": X, "Y.tst": Y})
     run = revisions.pairs(source, source, folder, {}, Namespace(rounds=1, threads=1))
     assert "error" not in run and run["same_arrays"] and run["model_mb"]["ratio"] == pytest.approx(1, abs=0.01)
-
-
-def test_batches_are_shown_with_their_spread_and_ratio() -> None:
-    def run(name: str, *times: float) -> dict:
-        return {"contender": name, "cpu_ms_per_row": times[1], "raw": [{"cpu_ms_per_row": each} for each in times]}
-
-    runs = [run("sylvan", 0.009, 0.01, 0.012), run("libpecos", 0.05, 0.06, 0.07)]
-    rows = tables.batches_table([{"set": "some", "runs": runs}])
-    assert rows[-1] == "| some | 10.0 (9.0–12.0) | 60.0 (50.0–70.0) | 6.0 |"

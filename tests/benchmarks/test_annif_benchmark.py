@@ -45,16 +45,6 @@ def test_the_corpus_is_annifs(data: Path, tmp_path: Path) -> None:
     assert len((part / "train.tsv").read_text("utf-8").splitlines()) == 2 and part != folder
 
 
-def test_documents_are_kept_from_the_sources(data: Path, tmp_path: Path) -> None:
-    whole = corpus("books", data, tmp_path / "cache", None)
-    folder = corpus("books", data, tmp_path / "cache", None, keep=2)
-    first, second, third = (whole / "train.tsv").read_text("utf-8").splitlines()
-    assert (folder / "train.tsv").read_text("utf-8").splitlines() == [first, third]
-    assert (folder / "kept.tsv").read_text("utf-8").splitlines() == [second]
-    for same in ("subjects.csv", "test.tsv"):
-        assert (folder / same).read_bytes() == (whole / same).read_bytes()
-
-
 class FakeAnnif:
     """Notes what is trained on what; ``show-project`` knows it."""
 
@@ -90,12 +80,3 @@ def test_all_projects_have_the_same_words(tmp_path: Path) -> None:
     assert projects.sections() == list(PROJECTS) == list(NAMES)
     assert {projects[name]["analyzer"] for name in projects.sections()} == {ANALYZER}
     assert {projects[name]["vocab"] for name in projects.sections()} == {"subjects"}
-
-
-def test_a_server_is_told_of_one_project_and_its_sources(tmp_path: Path) -> None:
-    projects = configparser.ConfigParser()
-    projects.read(projects_file(tmp_path, "ensemble"), "utf-8")
-    assert projects.sections() == ["ensemble", "sylvan", "mllm"]
-    projects = configparser.ConfigParser()
-    projects.read(projects_file(tmp_path, "tfidf"), "utf-8")
-    assert projects.sections() == ["tfidf"]

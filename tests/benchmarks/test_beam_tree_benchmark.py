@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 
-from benchmarks.beam_tree import contenders, defaults, plan, sets, short_texts, vw, worker
+from benchmarks.beam_tree import defaults, plan
 
 
 def tuned(contender: str, optimizer: str, marks: dict[float, list[float]], **more: Any) -> dict[str, Any]:
@@ -28,20 +26,6 @@ def test_rates_are_chosen_by_the_rule_and_the_lower_of_equals() -> None:
     assert plan.chosen(book, "clinc150", "CANE-9v1", "adagrad", "half", rows=100) is None
 
 
-def test_a_rate_that_was_refused_is_not_chosen() -> None:
-    book = [tuned("softmax", "sgd", {1.0: [70.0, 80.0], 30.0: [75.0, 0.0]})]
-    book[0]["points"][1]["error"] = "out of bounds"
-    assert plan.chosen(book, "clinc150", "softmax", "sgd", "half", rows=None) == {"rate": 1.0}
-
-
-def test_lomtree_is_chosen_from_all_its_sizes() -> None:
-    choices = contenders.choices("VW-LOMTree", balanced=True)
-    book = [tuned("VW-LOMTree", "vw", {1.0: [10.0 * at, 20.0 * at]}, **choice) for at, choice in enumerate(choices)]
-    found = plan.chosen(book, "clinc150", "VW-LOMTree", "vw", "half", rows=None)
-    assert found == {"nodes": 4, "swap_resistance": 64, "rate": 1.0}
-    assert plan.chosen(book[1:], "clinc150", "VW-LOMTree", "vw", "half", rows=None) is None
-
-
 def test_trainings_wait_for_their_rate() -> None:
     assert plan.planned("accuracy", [], seeds=[0]) == []
     book = [tuned("HSM", "adagrad", {0.1: [50.0, 91.0], 0.3: [60.0, 90.0]})]
@@ -57,56 +41,6 @@ def test_every_row_of_tuning_and_speed_is_planned_once() -> None:
         assert all(plan.describe(row) for row in rows)
 
 
-def test_made_classes_lie_in_groups() -> None:
-    X, y, X_test, y_test = sets.made(100, 400, 50, noise=0.1)
-    assert X.shape == (400, 128) and X_test.shape == (50, 128)
-    assert np.bincount(y).tolist() == [4] * 100
-    centres = np.array([X[y == label].mean(axis=0) for label in range(100)])
-    apart = np.linalg.norm(centres[:, None] - centres[None], axis=2)
-    near = np.sort(apart, axis=1)
-    assert near[:, 9].max() < near[:, 10].min()  # nine others of its group, then a gap
-    assert (apart[y_test[0]].argmin()) == y_test[0]
-    again = sets.made(100, 400, 50, noise=0.1)
-    np.testing.assert_array_equal(again[0], X)
-
-
-def test_a_prepared_set_has_the_training_rows_classes_and_unit_length(tmp_path: Path) -> None:
-    X = sp.csr_matrix(np.array([[2.0, 0.0], [0.0, 4.0], [2.0, 0.0], [4.0, 0.0]], np.float32))
-    sets._write(tmp_path, "some", X, np.array(["b", "a", "b", "a"]), X, np.array(["z", "a", "0", "b"]))
-    found = sets.load(tmp_path)
-    assert found.n_classes == 2 and found.skipped == 2
-    assert found.y.tolist() == [1, 0, 1, 0] and found.y_test.tolist() == [0, 1]
-    assert found.X.power(2).sum() == pytest.approx(4.0)
-    part = sets.split(found, share=0.25)
-    assert part.X.shape == (3, 2) and part.X_test.shape == (1, 2) and part.n_classes == 2
-
-
-def test_rows_are_shown_in_another_order_each_epoch_and_the_first_in_halves() -> None:
-    parts = list(worker.passes(10, 2, seed=0, halved=True))
-    assert [(mark, len(rows)) for mark, rows in parts] == [(0.5, 5), (1.0, 5), (2.0, 10)]
-    assert sorted(np.concatenate([parts[0][1], parts[1][1]]).tolist()) == list(range(10))
-    assert parts[2][1].tolist() != np.concatenate([parts[0][1], parts[1][1]]).tolist()
-
-
-def test_vw_text_counts_classes_from_one(tmp_path: Path) -> None:
-    X = np.array([[0.5, 0.0], [0.25, -1.0]], np.float32)
-    vw.write(tmp_path / "dense", X, np.array([0, 1]))
-    vw.write(tmp_path / "sparse", sp.csr_matrix(X), np.array([0, 1]))
-    assert (tmp_path / "dense").read_text() == "1 | 0:0.5 1:0\n2 | 0:0.25 1:-1\n"
-    assert (tmp_path / "sparse").read_text() == "1 | 0:0.5\n2 | 0:0.25 1:-1\n"
-    assert vw.bits("ect", 2, 2) < vw.bits("recall_tree", 2, 2) <= vw.MOST_BITS
-
-
-def test_splits_are_of_all_rows_and_another_for_each_seed(tmp_path: Path) -> None:
-    np.save(tmp_path / "X.npy", np.arange(200, dtype=np.float32)[:, None])
-    np.save(tmp_path / "y.npy", np.arange(200, dtype=np.int32))
-    parts = [short_texts.load(tmp_path, seed) for seed in (0, 0, 1)]
-    for X, y, X_test, y_test in parts:
-        assert len(y_test) == 30 and sorted([*y, *y_test]) == list(range(200))
-        assert X.ravel().tolist() == y.tolist() and X_test.ravel().tolist() == y_test.tolist()
-    assert parts[0][3].tolist() == parts[1][3].tolist() != parts[2][3].tolist()
-
-
 def test_tuning_takes_what_ranks_the_tenth_best(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(defaults, "EPOCHS", 2)
     rng = np.random.default_rng(0)
@@ -117,9 +51,3 @@ def test_tuning_takes_what_ranks_the_tenth_best(monkeypatch: pytest.MonkeyPatch)
     best = defaults.tune({"contender": "softmax", "seed": 0}, X, y)
     assert (best["optimizer"], best["epochs"], best["right"]) == ("averaged_sgd", 1, 50.0)
     assert best["rate"] == pytest.approx(3 / (float(np.square(X).sum()) / 200 + 1), rel=1e-5)
-
-
-def test_rows_of_the_table() -> None:
-    rows = list(defaults.planned((0, 1)))
-    assert len(rows) == 2 * len(defaults.SETS) * len(defaults.CONTENDERS)
-    assert all(row["step"] == "train" for row in rows), "which tells them from tunings"

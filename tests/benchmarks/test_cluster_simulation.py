@@ -3,34 +3,27 @@
 from __future__ import annotations
 
 import json
-import math
 import sys
-import time
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kit.errors import raises
 
 from benchmarks.cluster import compared, simulation
 from benchmarks.cluster.costs import Costs, shape_of
-from benchmarks.cluster.events import LostTaskError, Machines, Task, critical_path, simulate
+from benchmarks.cluster.events import Machines, Task, critical_path, simulate
 from benchmarks.cluster.on_paper import Shape
-from benchmarks.cluster.phases import PAGE, PAIR, Splits, training_tasks
+from benchmarks.cluster.phases import Splits, training_tasks
 from benchmarks.cluster.rates import measured_rates, sizes
-from benchmarks.cluster.recorded import Noted, Recorder, Step
-from benchmarks.cluster.sharing import Sharing
+from benchmarks.cluster.recorded import Recorder
 from benchmarks.common import datasets, synthetic
 from benchmarks.report.simulation import simulation_section
 from sylvan import XRLinear
 from sylvan.arrays.validate import Csr
 from sylvan.ranking.linear import LEAST_COST
-from sylvan.runtime import Job, Once
 
 RAY = {"overhead_s": 0.001, "handing_s": 0.001, "copying": 1e-9, "tasks": 1}
 SHAPE = Shape(200_000, 300_000, 100_000)
@@ -73,27 +66,6 @@ def test_rates_are_of_the_set_and_positive(rates: dict[str, Any], folder: Path) 
     assert values == pytest.approx(100.0 * rates["clustering"]["labels"], rel=1e-6)
 
 
-def test_clusters_on_paper_are_those_of_the_tree() -> None:
-    layers = SHAPE.layers(searched=False)
-    assert [len(layer.rows) for layer in layers] == [1, *SHAPE.plan[:-1]]
-    assert [int(layer.children.sum()) for layer in layers] == list(SHAPE.plan)
-    for shares in SHAPE.shares:
-        assert shares.sum() == pytest.approx(1)
-    a_row = [layer.rows.sum() / SHAPE.n_rows for layer in layers]
-    assert a_row[0] == 1 and a_row == sorted(a_row) and a_row[-1] <= SHAPE.labels_per_row
-    assert all((layer.rows <= SHAPE.n_rows).all() for layer in layers)
-    searched = SHAPE.layers(searched=True)
-    assert searched[-1].rows.sum() / SHAPE.n_rows == pytest.approx(SHAPE.found, rel=1e-3)
-    assert all((a.rows == b.rows).all() for a, b in zip(layers[:-1], searched[:-1], strict=True))
-
-
-def test_labels_that_lie_nearer_are_in_fewer_clusters() -> None:
-    near, far = (replace(SHAPE, near=near).layers(False)[-1].rows.sum() for near in (0.9, 0.1))
-    assert near < far
-    alike, uneven = (replace(SHAPE, skew=skew).layers(False)[-1].rows.max() for skew in (0.0, 1.0))
-    assert alike < uneven
-
-
 @pytest.mark.parametrize("searched", [False, True])
 def test_the_work_is_the_same_however_it_is_divided(costs: Costs, searched: bool) -> None:
     def spent(n_workers: int, **splits: Any) -> dict[str, float]:
@@ -107,72 +79,6 @@ def test_the_work_is_the_same_however_it_is_divided(costs: Costs, searched: bool
     assert ("search" in alone) == ("upper layers" in alone) == searched
     for other in (spent(50), spent(50, assigning=True, children=True, layout=True)):
         assert other == pytest.approx(alone)
-
-
-def test_what_is_divided_shortens_the_longest_jobs(costs: Costs) -> None:
-    longer = replace(costs, inner=1e-3, last=1e-3, assigning=1e-6, laying_out=1e-6, roots=((2, 1e-5), (16, 2e-5)))
-
-    @cache
-    def planned(costs: Costs, splits: Splits) -> list[Task]:
-        return training_tasks(SHAPE, costs, 30, splits=splits)
-
-    def longest(phase: str, name: str, **splits: Any) -> float:
-        tasks = planned(longer, Splits(**splits))
-        return max(task.cpu_s for task in tasks if task.phase == phase and task.name.startswith(name))
-
-    assert longest("clustering", "all labels", assigning=True) < longest("clustering", "all labels") / 2
-    assert longest("solving", "last layer", children=True) < longest("solving", "last layer")
-    assert longest("solving", "root", lanes=2) < longest("solving", "root")
-    assert longest("solving", "root", children=True) == longest("solving", "root")  # one group of 16 is all there is
-    divided = planned(longer, Splits(children=True))
-    assert {task.name.partition(",")[0] for task in divided if ", part" in task.name} == {"last layer"}
-    longer = replace(longer, roots=((2, 1e-5), (16, 1e-5)))  # where fewer children take as long, nothing is gained
-    assert longest("solving", "root", lanes=8) == longest("solving", "root")
-    assert longest("layout", "layout", layout=True) < longest("layout", "layout") / 2
-
-
-def test_a_training_on_paper_needs_its_critical_path_and_its_work(costs: Costs) -> None:
-    for workers in (1, 7):
-        row = simulation.row_of(SHAPE, costs, workers, "tfn+man", simulation.cluster(workers, RAY))
-        assert row["seconds"] >= row["path_s"] and 0 < row["of_ideal"] <= 1
-        assert row["store_bytes"] > row["least_bytes"] > SHAPE.x_bytes
-        assert sum(row["chain"]["phases"].values()) == pytest.approx(row["seconds"])
-        tasks = training_tasks(SHAPE, costs, workers)
-        slower = simulation.troubles(simulation.cluster(workers, RAY), tasks)["a tenth of the network"]
-        assert simulation.row_of(SHAPE, costs, workers, "tfn+man", slower)["seconds"] > row["seconds"]
-
-
-def test_the_seconds_of_the_phases_by_hand(costs: Costs) -> None:
-    shape = Shape(400_000, 400_000, 100_000)
-    own = replace(costs, aggregating=1e-7, iterating=1e-8, assigning=1e-9, subtree=1e-8, sorting=1e-8, pairing=1e-9)
-    values = shape.embedding_values(own.embedding_power) / shape.n_labels
-    two_halvings = (1e-8 * 65_536 + 1e-9 * 400_000) + 2 * (1e-8 * 65_536 + 1e-9 * 200_000)
-    for workers in (1, 50):
-        tasks = training_tasks(shape, own, workers, searched=True)
-        spent = simulation.by_phase(tasks)
-        assert spent["embeddings"] == pytest.approx(1e-7 * 400_000 * 5 * 100)
-        assert spent["clustering"] == pytest.approx(values * (two_halvings + 1e-8 * 400_000 * np.log2(100_000 / 16)))
-        pairs = sum(layer.rows.sum() for layer in shape.layers(searched=True))
-        assert spent["sorting"] == pytest.approx(1e-8 * 400_000 * 5 * len(shape.plan) + 1e-9 * pairs)
-        assert sum(task.bytes_in for task in tasks if task.phase == "sorting") == shape.y_bytes
-        written = sum(task.bytes_out for task in tasks if task.name.startswith("subtree"))
-        assert written == pytest.approx(4 * 400_000)
-    assert [task.name for task in tasks if task.phase == "clustering" and task.cpu_s][:2] == ["all labels", "halves 1"]
-    quick = replace(own, iterating=1e-10, assigning=1e-11, subtree=1e-10)  # a second's work for one task
-    tasks = [task for task in training_tasks(shape, quick, 1) if task.phase == "clustering" and task.cpu_s]
-    assert [task.cpu_s for task in tasks] == [pytest.approx(spent["clustering"] / 100)]
-
-
-def test_rows_that_lie_anywhere_cost_whole_pages(costs: Costs) -> None:
-    """A few rows cost about a page more than they are each; all rows are read once."""
-    tasks = training_tasks(SHAPE, costs, 1)
-    root = next(task for task in tasks if task.name == "root")
-    assert root.bytes_in == SHAPE.x_bytes + PAIR * SHAPE.n_rows  # which rows, and whose positives, is sent
-    few = min((task for task in training_tasks(SHAPE, replace(costs, last=1e-4), 10**6) if "last layer" in task.name),
-              key=lambda task: task.bytes_in)  # fmt: skip
-    n = min(SHAPE.layers(False)[-1].rows)
-    most = n * (SHAPE.row_bytes + PAGE + PAIR)
-    assert 0.98 * most < few.bytes_in <= most * (1 + 1e-9)
 
 
 def test_a_recorded_training_has_sylvans_own_jobs_and_bits(folder: Path) -> None:
@@ -193,38 +99,6 @@ def test_a_recorded_training_has_sylvans_own_jobs_and_bits(folder: Path) -> None
     pairs = recorder.pairs["tree0.layer0"]
     assert pairs[:3] == (900, 900, 1)
     assert sum(job.cost for job in lists[0].jobs) >= LEAST_COST / 10
-
-
-def _burn(seconds: float, **_: Any) -> None:
-    end = time.thread_time() + seconds
-    while time.thread_time() < end:
-        pass
-
-
-def test_what_a_job_builds_on_is_not_its_own_time() -> None:
-    recorder = Recorder()
-    recorder.one(Job("tree", _burn, {"seconds": 0.01, "on": Once(Job("embeddings", _burn, {"seconds": 0.1}))}))
-    seconds = {step.name: step.jobs[0].seconds for step in recorder.steps}
-    assert seconds["embeddings"] >= 0.1 and 0.01 <= seconds["tree"] < 0.1
-
-
-def test_tasks_of_a_recorded_training() -> None:
-    jobs = [Noted(f"job{at}", cost, 1.0, bytes_out=10, sent_bytes=20, cutting_s=0.1)
-            for at, cost in enumerate((6.0, 1.0, 1.0, 2.0))]  # fmt: skip
-    steps = [Step("one", "tree", [Noted("tree", 1.0, 3.0)]), Step("list", "layers", jobs, shared_bytes=100),
-             Step("between", "between", [Noted("between", 0.0, 0.5)])]  # fmt: skip
-    tasks = compared.tasks_of(steps, 0.01, 10)
-    assert [task.name for task in tasks if task.on_driver] == ["tree", "sending", "receiving", "between"]
-    assert [task.cpu_s for task in tasks if task.on_driver] == pytest.approx([3, 1, 0.4, 0.5])
-    own = [task for task in tasks if not task.on_driver]
-    assert [task.cpu_s for task in own] == pytest.approx([2.4, 0.8, 0.4, 0.4])  # by cost, 4 s in all
-    assert [task.handing_s for task in own] == pytest.approx([0.3] * 4)
-    assert simulate(tasks, Machines(1)).seconds == pytest.approx(3 + 1 + 0.3 + 4 + 0.4 + 0.5)
-    assert simulate(tasks, Machines(2)).seconds == pytest.approx(3 + 1 + 0.3 + 2.4 + 0.4 + 0.5)
-    grouped = [task for task in compared.tasks_of(steps, 0.01, 2, scale=2.0) if not task.on_driver]
-    assert [task.name for task in grouped] == ["job0", "job3 and 2 more"]
-    assert [task.cpu_s for task in grouped] == pytest.approx([4.8, 3.2])
-    assert [task.handing_s for task in grouped] == pytest.approx([0.4, 1.2])
 
 
 def _measured(path: Path, name: str) -> Path:
@@ -278,22 +152,6 @@ def test_the_command_writes_what_the_tables_show(
     assert sum(line.startswith("| 1,000,000 | 3 |") for line in lines) == 2
     assert "long clusters by 8 children" in text and "a tenth of the store" in text and "900 × 400" in text
     assert f"### On paper: {folder.name} on one to three nodes" in text and "| fast | 2 | parts |" in text
-
-
-def test_slow_and_lost_workers_are_drawn_alike_each_time(costs: Costs) -> None:
-    tasks = training_tasks(SHAPE, replace(costs, roots=((2, 1e-5),)), 100)
-    first, again = (simulation.troubles(simulation.cluster(100, RAY), tasks) for _ in range(2))
-    assert first == again
-    assert len(first["5% of the workers take twice as long"].slow) == 5
-    seconds = {name: simulate(tasks, machines) for name, machines in first.items()}
-    root = next(at for at, task in enumerate(tasks) if task.name == "root")
-    longest = ("and that with the longest jobs", "that with the longest job is lost when it has nearly done it")
-    for name, times in zip(longest, (1.0, 0.9), strict=True):  # the longest job is the root
-        later = seconds[name].seconds - seconds["nothing"].seconds
-        assert later > 0.95 * times * tasks[root].cpu_s
-    assert seconds[longest[1]].n_lost == 1
-    losses = np.array(first["each worker is lost every 10 hours"].losses)
-    assert 400 < len(losses) < 560 and (np.diff(losses[:, 0]) >= 0).all()  # 480 of 100 workers in two days
 
 
 def task(cpu_s: float, *after: int, **more: object) -> Task:
@@ -353,31 +211,6 @@ def test_by_hand(case: str) -> None:
     assert simulate(tasks, machines) == outcome
 
 
-def test_a_task_that_is_lost_too_often_ends_the_training() -> None:
-    losses = [(float(at), 0) for at in range(1, 9)]
-    with raises(LostTaskError, "lost", 6):
-        simulate([task(5)], Machines(1, losses=losses, away_s=0))
-    assert simulate([task(5)], Machines(1, losses=losses[:5], away_s=0)).n_lost == 5
-
-
-def test_a_task_builds_on_earlier_ones_alone() -> None:
-    assert critical_path([task(2), task(1), task(3, 0, 1)]) == (5, [0, 2])
-    with raises(ValueError, "tasks", 0):
-        simulate([task(1, 1), task(1)], Machines(1))
-
-
-def test_what_is_shared_is_shared_anew_when_somebody_comes() -> None:
-    sharing = Sharing(2, 10.0, total=15.0)
-    assert sharing.first() == (math.inf, -1)
-    sharing.add(0, 20, 7)
-    sharing.advance(1)  # 10 of 20
-    sharing.add(1, 30, 8)
-    assert sharing.first() == (10 / 7.5, 0)
-    sharing.remove(1, 8)
-    assert sharing.first() == (1, 0)
-    assert sharing.pop(0) == 7 and sharing.first() == (math.inf, -1)
-
-
 COSTS = st.floats(0.01, 100, allow_nan=False)
 
 
@@ -402,17 +235,3 @@ def test_another_worker_does_not_delay_independent_tasks(costs: list[float], n_w
     tasks = [task(cost) for cost in costs]
     fewer, more = (simulate(tasks, Machines(n)).seconds for n in (n_workers, n_workers + 1))
     assert more <= fewer * (1 + 1e-9)
-
-
-@given(task_lists(), st.integers(1, 4), st.integers(0, 3), st.floats(1, 4))
-def test_each_task_is_done_once_all_it_builds_on_is(
-    tasks: list[Task], n_workers: int, worker: int, when: float
-) -> None:
-    tasks = [Task(one.name, one.phase, one.cpu_s, 10, 5, one.after) for one in tasks]
-    losses = [(when, worker % n_workers)]
-    outcome = simulate(tasks, Machines(n_workers, 2, network=20, store=30, losses=losses, away_s=3, handing_s=0.1))
-    assert outcome.seconds == max(outcome.ends) < math.inf and outcome.n_lost <= 1
-    for number, one in enumerate(tasks):
-        assert outcome.ends[number] >= outcome.starts[number] + one.cpu_s
-        assert all(outcome.starts[number] >= outcome.ends[before] for before in one.after)
-    assert sum(spent for _, spent in outcome.chain(tasks)) == pytest.approx(outcome.seconds)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.irli import ablation_tables, neural_lsh, ours, plan, points, sets
+from benchmarks.irli import neural_lsh, ours, points, sets
 
 
 def point(recall: float, candidates: float, **more: Any) -> dict[str, Any]:
@@ -22,11 +22,6 @@ def test_candidates_at_a_recall_lie_between_the_settings_around_it() -> None:
     assert [one["candidates"] for one in points.frontier(found)] == [100.0, 300.0, 900.0]
 
 
-def test_compressed_codes_count_as_work() -> None:
-    few, many = point(0.95, 10.0, codes=2000.0, work=510.0), point(0.95, 50.0, codes=100.0, work=75.0)
-    assert points.at_recall([few, many]) is many
-
-
 def test_places_of_neighbours_and_the_exact_ones() -> None:
     rng = np.random.default_rng(0)
     base, queries = rng.normal(size=(500, 8)).astype(np.float32), rng.normal(size=(20, 8)).astype(np.float32)
@@ -34,20 +29,6 @@ def test_places_of_neighbours_and_the_exact_ones() -> None:
     found = sets.exact(base, queries, 10, "euclidean")
     assert (found == naive).all()
     assert sets.recall(found[:, ::-1], naive) == 1.0 and sets.recall(found[:, :5], naive) == 0.5
-
-
-def test_a_row_is_found_again_only_by_the_same_settings() -> None:
-    for part in plan.PLANS:
-        rows = plan.planned(part)
-        assert rows and all(sum(plan.same(one, other) for other in rows) == 1 for one in rows)
-        assert all(set(one) <= {*plan.KEYS, "seed"} for one in rows)
-
-
-def test_a_random_map_has_the_load_deviation_of_the_table() -> None:
-    drawn = np.random.default_rng(0).integers(256, size=(8, 25_600))
-    deviation = np.mean([np.bincount(row, minlength=256).std() for row in drawn])
-    assert ablation_tables.drawn_deviation(25_600, 256) == pytest.approx(deviation, rel=0.05)
-    assert round(ablation_tables.drawn_deviation(100_000, 256), 1) == 19.7
 
 
 @pytest.mark.parametrize(("copied", "alike"), [(False, 1.0), (True, 20.0)])

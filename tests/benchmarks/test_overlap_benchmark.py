@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from reference import overlap_reference
 from benchmarks.common import datasets
 from benchmarks.linear import learned_overlap, overlap
 from benchmarks.report import overlap as tables
-from sylvan import LabelTree, XRLinear
+from sylvan import XRLinear
 
 N_LABELS = 450
 
@@ -65,37 +64,6 @@ def test_the_assignment_equals_the_reference(case: dict[str, Any]) -> None:
     assert [set(labels) for labels in clusters] == overlap_reference.assigned(expected, case["home"].tolist(), *limits)
 
 
-def test_neighbours_in_a_cluster_stay_neighbours() -> None:
-    tree = LabelTree((np.array([0, 2]), np.array([0, 3, 5])), np.array([4, 0, 2, 3, 1]), 5)
-    made = learned_overlap.with_clusters(tree, [[0, 2, 4, 1, 3], [1, 3, 0]])
-    assert made.leaf_labels.tolist() == [4, 0, 2, 1, 3, 3, 1, 0] and made.cluster_sizes.tolist() == [5, 3]
-
-
-def test_each_row_is_sent_to_its_best_clusters(data: tuple[sp.csr_matrix, sp.csr_matrix]) -> None:
-    X, Y = data
-    model = XRLinear(max_leaf=10, calibration=None, n_jobs=1)
-    matcher = learned_overlap.matcher_of(model, model.index(X, Y)[0], X, Y)
-    ones, scores = (learned_overlap.matched(matcher, X, 3, scored) for scored in (False, True))
-    assert (np.diff(ones.indptr) == 3).all() and set(ones.data.tolist()) == {1.0}
-    best = matcher.rank(X, 3)
-    for row, labels, found in zip(scores, best.labels, best.scores, strict=True):
-        assert dict(zip(row.indices, row.data, strict=True)) == dict(zip(labels, found, strict=True))
-
-
-def test_the_matcher_is_the_one_that_the_whole_model_would_have(data: tuple[sp.csr_matrix, sp.csr_matrix]) -> None:
-    X, Y = data
-    model = XRLinear(max_leaf=10, branching=4, calibration=None, n_jobs=1)
-    (tree,) = model.index(X, Y)
-    matcher = learned_overlap.matcher_of(model, tree, X, Y)
-    model.fit(X, Y)
-    assert len(model.layers_) == len(matcher.layers_) + 1 > 2
-    for own, whole in zip(matcher.layers_, model.layers_, strict=False):
-        for name in ("child_offsets", "intercepts", "row_offsets"):
-            np.testing.assert_array_equal(getattr(own, name), getattr(whole, name))
-        for cluster in range(len(own.child_offsets) - 1):
-            np.testing.assert_array_equal(own.cluster(cluster).weights, whole.cluster(cluster).weights)
-
-
 def test_the_share_that_a_matcher_finds(data: tuple[sp.csr_matrix, sp.csr_matrix]) -> None:
     X, Y = data
     model = XRLinear(max_leaf=20, calibration=None, n_jobs=1).fit(X, Y)
@@ -103,16 +71,6 @@ def test_the_share_that_a_matcher_finds(data: tuple[sp.csr_matrix, sp.csr_matrix
     found = sum(int(np.isin(row.indices, labels).sum()) for row, labels in zip(Y, top.labels, strict=True))
     assert overlap.found_by_matcher(model, X, Y, model.beam) == pytest.approx(100 * found / Y.nnz)
     assert overlap.found_by_matcher(model, X, Y, 1) < overlap.found_by_matcher(model, X, Y, model.beam)
-
-
-def test_two_trees_find_what_either_finds(data: tuple[sp.csr_matrix, sp.csr_matrix]) -> None:
-    X, Y = data
-    model = XRLinear(max_leaf=20, n_trees=2, calibration=None, n_jobs=1).fit(X, Y)
-    both, alone = overlap.found_by_matcher(model, X, Y, 1), []
-    for ranker in model.rankers_:
-        model.fitted_ = replace(model.fitted_, rankers=[ranker])
-        alone.append(overlap.found_by_matcher(model, X, Y, 1))
-    assert max(alone) < both < sum(alone)
 
 
 def test_every_row_is_measured_and_shown(data: tuple[sp.csr_matrix, sp.csr_matrix], tmp_path: Path) -> None:

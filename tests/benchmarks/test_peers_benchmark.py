@@ -13,13 +13,10 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from kit.errors import raises
 
-from benchmarks.common import measure
 from benchmarks.linear import peers
 from benchmarks.linear.file_contenders import CONTENDERS
 from benchmarks.linear.libmultilabel_models import BATCH
-from benchmarks.report.linear import NAMES
 from benchmarks.report.more_peers import more_peers_sections
 
 N_LABELS = 12
@@ -70,28 +67,6 @@ def test_a_busy_machine_leaves_the_clock_out_and_adds_contenders(
     alone = measured(prepared, "sylvan-fast", asked(tmp_path, busy=False, add=False, steps="train"))
     assert "wall_s" in alone["contenders"]["sylvan-fast"]["median"]["train 1"]
     assert {path.name for path in tmp_path.glob("*.json")} == {"more-peers-small.json", "peers-small.json"}
-
-
-def test_another_processor_is_not_added_to(tmp_path: Path) -> None:
-    options = asked(tmp_path)
-    path = peers.path_of("small", options)
-    path.write_text(json.dumps({"machine": {"cpu": "abacus"}, "contenders": {"sylvan": {}}}))
-    with raises(SystemExit, "more-peers-small.json", "--add"):
-        peers.earlier(path, options)
-    assert peers.earlier(path, asked(tmp_path, add=False)) == {}
-
-
-def test_the_usual_contenders_need_no_gigabytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "argv", ["peers"])
-    usual = peers.arguments().contenders.split(",")
-    assert set(CONTENDERS) - set(usual) == {"napkinxc-online", "libmultilabel-flat"}
-    assert set(usual) <= NAMES.keys()  # so that tables show them
-
-
-def test_single_queries_have_a_processor_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    seconds = iter(range(100))
-    monkeypatch.setattr(measure.time, "process_time", lambda: next(seconds))
-    assert measure.one_by_one(lambda row: row, [1, 2, 3, 4])["cpu_mean_ms"] == 250
 
 
 class OfRows:

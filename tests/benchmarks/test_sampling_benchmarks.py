@@ -2,31 +2,21 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import lzma
-import os
-import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from child_processes import exit_code, forked
 
-from benchmarks.common import records
 from benchmarks.sampling import (
-    cane_epochs,
     cane_tables,
-    codeword_learning,
-    contenders,
-    figures,
     large_text,
     trainings,
     variance,
 )
-from sylvan.neural import LSTMEncoder
 from sylvan.sampling import HeadAndTailLoss, make_tail_sampler
 
 
@@ -62,21 +52,6 @@ def test_a_longer_training_takes_the_place_of_a_shorter_one(tmp_path: Path) -> N
     assert [path.suffix for path in cane_tables.draw(runs, tmp_path)] == [".svg"]
 
 
-def test_rows_are_there_with_as_many_epochs(tmp_path: Path) -> None:
-    rows = cane_epochs.planned(argparse.Namespace(seeds=[0, 1], contenders=["nce-40", "full"]))
-    assert [(row["contender"], row["seed"]) for row in rows] == [("nce-40", 0), ("full", 0), ("nce-40", 1), ("full", 1)]
-    (tmp_path / "book.json").write_text(json.dumps({"runs": [run("nce-40", 0, 3.0, 2.0), run("nce-40", 0, 3.0)]}))
-    book = records.Book(tmp_path / "book.json")
-    assert [cane_epochs.longest(row, book) for row in rows] == [2, 0, 0, 0]
-    with pytest.raises(SystemExit):
-        cane_epochs.command_line(["--contenders", "nce-4"])
-
-
-def test_every_contender_can_be_drawn() -> None:
-    planned = {name for plan in contenders.PLANS.values() for name in plan["contenders"]}
-    assert planned <= set(contenders.CONTENDERS) and set(contenders.CONTENDERS) == set(figures.COLOURS)
-
-
 def test_a_large_text_knows_its_most_frequent_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(large_text, "N_WORDS", 4)
     monkeypatch.setattr(large_text, "OTHERS", 1)
@@ -100,56 +75,6 @@ def test_errors_of_gradients_are_their_scatter_and_their_bias() -> None:
     full = torch.nn.functional.cross_entropy(queries @ table.t(), targets)
     assert found["full"] == pytest.approx(float(full), abs=1e-3)
     assert all(found[name] > 0 for name in ("gradient_bias", "gradient_deviation", "loss_deviation"))
-
-
-@pytest.mark.skipif(os.name == "nt", reason="locks of a POSIX system")
-def test_a_run_is_free_again_when_its_process_was_killed(tmp_path: Path) -> None:
-    from benchmarks.sampling import cane
-
-    lock = tmp_path / "run.lock"
-
-    def work() -> None:
-        with cane.claimed(lock) as free:
-            os.kill(os.getpid(), signal.SIGKILL if free else signal.SIGTERM)
-
-    assert exit_code(forked(work)) == -signal.SIGKILL
-    with cane.claimed(lock) as free, cane.claimed(lock) as again:
-        assert free and not again
-
-
-def test_adagrad_trains_the_words_embeddings(monkeypatch: pytest.MonkeyPatch) -> None:
-    given: dict[str, list[Any]] = {}
-    for name in ("Adam", "Adagrad"):
-        kind = getattr(torch.optim, name)
-
-        def make(parameters: Any, name: str = name, kind: Any = kind, **more: Any) -> Any:
-            given[name] = list(parameters)
-            return kind(given[name], **more)
-
-        monkeypatch.setattr(torch.optim, name, make)
-    encoder, table = LSTMEncoder(30, 6, 5), torch.nn.Parameter(torch.randn(30, 5))
-    codeword_learning.train(encoder, table, torch.arange(30).repeat(40), steps=1)
-    assert [id(one) for one in given["Adagrad"]] == [id(encoder.inputs.weight), id(table)]
-    assert len(given["Adam"]) == len(list(encoder.parameters())) - 1
-
-
-def test_neighbours_that_occur_together_are_one_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(large_text.PHRASES, "eurlex-phrases-100k", ((2,), 6))
-    monkeypatch.setattr(large_text, "EXCERPTS", {"validation": (1, 2), "test": (2, 9)})
-    (tmp_path / "eurlex57k").mkdir()
-    texts = {
-        "train": ["the board , the board , the board of the east", "the board"],
-        "dev": ["seas the board of the east", "x"], "test": ["of", "the board"],
-    }  # fmt: skip
-    for part, rows in texts.items():
-        with lzma.open(tmp_path / "eurlex57k" / f"{part}.jsonl.xz", "wt") as lines:
-            lines.writelines(json.dumps({"text": text, "labels": ["x"]}) + "\n" for text in rows)
-    corpus = large_text.corpus_of("eurlex-phrases-100k", tmp_path, tmp_path / "cache")
-    assert corpus.words[0] == "<eos>" and len(corpus.words) == 6
-    # Of overlapping pairs every second is joined: "the board", ", the", "board ,", "the board". 0 ends a text, 1 is
-    # what the six don't have.
-    assert corpus.train.tolist() == [2, 1, 1, 2, 4, 3, 5, 0, 2, 0]
-    assert corpus.validation.tolist() == [4, 3] and corpus.test.tolist() == [4, 0, 2, 0]
 
 
 def test_a_training_by_the_second_ends_at_its_last_mark() -> None:

@@ -7,13 +7,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-import scipy.sparse as sp
-from kit.errors import raises
 
 from benchmarks.common import process, synthetic
-from benchmarks.linear import scale, scale_worker
+from benchmarks.linear import scale
 from benchmarks.linear.scale_phases import Phased, Phases
 from benchmarks.report.scale import scale_section
 from sylvan import XRLinear
@@ -27,34 +24,6 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     job = {"step": "prepare", "name": "synthetic-900x400", "cache": str(folder)}
     assert process.run(sys.executable, scale.WORKER, job) == {}
     return folder
-
-
-def test_sizes_by_name() -> None:
-    shape = synthetic.shape_named("synthetic-300x70")
-    assert (shape.n_train, shape.n_labels, shape.n_features) == (300, 70, 300_000)
-    assert synthetic.shape_named("synthetic-small") is synthetic.SHAPES["synthetic-small"]
-    for wrong in ("synthetic-0x5", "synthetic-5", "sets-3x4", "synthetic-3x4x5"):
-        with raises(ValueError, "set"):
-            synthetic.shape_named(wrong)
-
-
-def test_words_drawn_by_blocks_are_those_drawn_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = synthetic.World(synthetic.SHAPES["synthetic-small"], np.random.default_rng(5))
-    monkeypatch.setattr(synthetic, "BLOCK", 7)
-    blocks = synthetic.World(synthetic.SHAPES["synthetic-small"], np.random.default_rng(5))
-    assert (whole.label_words == blocks.label_words).all() and (whole.topic_words == blocks.topic_words).all()
-
-
-def test_blocks_of_rows_are_weighed_as_all_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    random = np.random.default_rng(1)
-    whole = sp.random(100, 30, 0.1, "csr", np.float32, random)
-    whole.data[:] = random.integers(1, 5, whole.nnz)
-    blocks, idf = whole.copy(), random.uniform(1, 9, 30).astype(np.float32)
-    synthetic._weigh(whole, idf)
-    monkeypatch.setattr(synthetic, "BLOCK", 7)
-    synthetic._weigh(blocks, idf)
-    assert (whole.data == blocks.data).all()
-    assert np.allclose(whole.multiply(whole).sum(axis=1)[np.diff(whole.indptr) > 0], 1)
 
 
 def test_phases_add_up_and_change_no_bit() -> None:
@@ -101,13 +70,3 @@ def test_what_does_not_fit_is_a_row_once(cache: Path, tmp_path: Path, monkeypatc
     assert scale.in_words("exit 1: no") == "exit 1: no"
     assert sum("not finished within 0.02 GB" in line for line in scale_section(tmp_path)) == 2
     assert [path.name for path in cache.iterdir()] == ["synthetic-900x400"]  # no model is left behind
-
-
-def test_a_worker_says_that_it_got_no_more_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(job: dict[str, Any]) -> dict[str, Any]:
-        raise MemoryError
-
-    monkeypatch.setattr(scale_worker, "confine", lambda _: None)
-    monkeypatch.setattr(scale_worker, "train_sylvan", fail)
-    job = {"step": "train", "contender": "sylvan"}
-    assert scale_worker.measured(job) == {"error": "it got no more memory"}
