@@ -326,7 +326,8 @@ SYLVAN_CLONES int64_t descend(const ClusterRows& rows, int n_children, const Sol
       if (s + kNext < n_active) {  // the next rows are prefetched while this one is computed
         const int64_t ahead = work.active[s + kNext];
         const Row& next = work.rows[ahead];
-        // Most rows are short, and a loop of one turn or of two would be mispredicted.
+        // Most rows are short, and a loop of one turn or of two would be mispredicted. What lies behind a
+        // row's end may be prefetched as well.
         SYLVAN_PREFETCH(next.features);
         SYLVAN_PREFETCH(next.values);
         SYLVAN_PREFETCH(next.features + 16);

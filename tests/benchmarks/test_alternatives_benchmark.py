@@ -20,7 +20,7 @@ from benchmarks.common import datasets
 from benchmarks.linear import alternatives, lookups, revisions, unreached
 from benchmarks.linear.macro import MEASURES, expected_macro, select_macro
 from benchmarks.report import alternatives as tables
-from sylvan import TopK
+from sylvan import TopK, XRLinear
 
 Y_TRAIN = sp.random(300, 150, 0.02, "csr", np.float32, np.random.default_rng(0))
 Y_TRAIN.data[:] = 1
@@ -88,6 +88,14 @@ def test_macro_selection_is_the_best_that_row_by_row_gives(
         other = TopK(top.labels[:, :k].copy(), top.scores[:, :k])
         other.labels[row] = labels
         assert expected_macro(probabilities, other, measure) <= reached + 1e-5, "no one row can do better"
+
+
+def test_arrays_are_compared_without_the_mark_of_the_save(tmp_path: Path) -> None:
+    X, Y = np.eye(6, dtype=np.float32).repeat(4, axis=0), np.arange(6).repeat(4)
+    for name, threshold in (("one", 0.1), ("again", 0.1), ("other", 0.5)):
+        XRLinear(max_leaf=2, threshold=threshold).fit(X, Y).save(tmp_path / name)
+    one, again, other = (revisions.arrays_checksum(tmp_path / name) for name in ("one", "again", "other"))
+    assert one == again != other
 
 
 def test_a_revision_beside_itself_saves_the_same_arrays(tmp_path: Path) -> None:

@@ -45,6 +45,16 @@ def test_the_corpus_is_annifs(data: Path, tmp_path: Path) -> None:
     assert len((part / "train.tsv").read_text("utf-8").splitlines()) == 2 and part != folder
 
 
+def test_documents_are_kept_from_the_sources(data: Path, tmp_path: Path) -> None:
+    whole = corpus("books", data, tmp_path / "cache", None)
+    folder = corpus("books", data, tmp_path / "cache", None, keep=2)
+    first, second, third = (whole / "train.tsv").read_text("utf-8").splitlines()
+    assert (folder / "train.tsv").read_text("utf-8").splitlines() == [first, third]
+    assert (folder / "kept.tsv").read_text("utf-8").splitlines() == [second]
+    for same in ("subjects.csv", "test.tsv"):
+        assert (folder / same).read_bytes() == (whole / same).read_bytes()
+
+
 class FakeAnnif:
     """Notes what is trained on what; ``show-project`` knows it."""
 

@@ -29,6 +29,11 @@ def drawn(seed: int) -> sp.csr_matrix:
     return sp.csr_matrix((ones, (np.repeat(np.arange(N_BASKETS), 5), items)), shape=(N_BASKETS, 20))
 
 
+def test_every_basket_is_in_one_part(rows: benchmark.Parts) -> None:
+    assert [len(part) for part in rows] == [60, 20, 20]
+    assert sorted(np.concatenate(rows).tolist()) == list(range(N_BASKETS))
+
+
 def test_reported_baskets_choose_nothing(rows: benchmark.Parts, monkeypatch: pytest.MonkeyPatch) -> None:
     few = {
         name: contender._replace(grid={setting: values[:2] for setting, values in contender.grid.items()})

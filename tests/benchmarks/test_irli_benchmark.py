@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.irli import neural_lsh, ours, points, sets
+from benchmarks.irli import neural_lsh, ours, plan, points, sets
 
 
 def point(recall: float, candidates: float, **more: Any) -> dict[str, Any]:
@@ -22,6 +22,11 @@ def test_candidates_at_a_recall_lie_between_the_settings_around_it() -> None:
     assert [one["candidates"] for one in points.frontier(found)] == [100.0, 300.0, 900.0]
 
 
+def test_compressed_codes_count_as_work() -> None:
+    few, many = point(0.95, 10.0, codes=2000.0, work=510.0), point(0.95, 50.0, codes=100.0, work=75.0)
+    assert points.at_recall([few, many]) is many
+
+
 def test_places_of_neighbours_and_the_exact_ones() -> None:
     rng = np.random.default_rng(0)
     base, queries = rng.normal(size=(500, 8)).astype(np.float32), rng.normal(size=(20, 8)).astype(np.float32)
@@ -29,6 +34,13 @@ def test_places_of_neighbours_and_the_exact_ones() -> None:
     found = sets.exact(base, queries, 10, "euclidean")
     assert (found == naive).all()
     assert sets.recall(found[:, ::-1], naive) == 1.0 and sets.recall(found[:, :5], naive) == 0.5
+
+
+def test_a_row_is_found_again_only_by_the_same_settings() -> None:
+    for part in plan.PLANS:
+        rows = plan.planned(part)
+        assert rows and all(sum(plan.same(one, other) for other in rows) == 1 for one in rows)
+        assert all(set(one) <= {*plan.KEYS, "seed"} for one in rows)
 
 
 @pytest.mark.parametrize(("copied", "alike"), [(False, 1.0), (True, 20.0)])

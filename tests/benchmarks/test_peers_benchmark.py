@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from kit.errors import raises
 
 from benchmarks.linear import peers
 from benchmarks.linear.file_contenders import CONTENDERS
@@ -67,6 +68,15 @@ def test_a_busy_machine_leaves_the_clock_out_and_adds_contenders(
     alone = measured(prepared, "sylvan-fast", asked(tmp_path, busy=False, add=False, steps="train"))
     assert "wall_s" in alone["contenders"]["sylvan-fast"]["median"]["train 1"]
     assert {path.name for path in tmp_path.glob("*.json")} == {"more-peers-small.json", "peers-small.json"}
+
+
+def test_another_processor_is_not_added_to(tmp_path: Path) -> None:
+    options = asked(tmp_path)
+    path = peers.path_of("small", options)
+    path.write_text(json.dumps({"machine": {"cpu": "abacus"}, "contenders": {"sylvan": {}}}))
+    with raises(SystemExit, "more-peers-small.json", "--add"):
+        peers.earlier(path, options)
+    assert peers.earlier(path, asked(tmp_path, add=False)) == {}
 
 
 class OfRows:

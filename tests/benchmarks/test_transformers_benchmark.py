@@ -65,6 +65,30 @@ def test_goals_compare_what_is_alike() -> None:
     assert "-1.00 points of P@5 (wanted more: missed) in 2.00 of its training time (wanted at most 1: missed)" in said
 
 
+def test_what_was_not_timed_is_said_so() -> None:
+    run = row("frozen", 50.0, 2.0, **FROZEN, settings={"dense_scale": 2.0})
+    del run["ms_per_row"], run["p50_ms"]
+    (line,) = [line for line in tables.section([run]) if line.startswith("| XR-Linear on [TF-IDF")]
+    assert line.endswith("| – | – | – | 3 |") and "dense_scale=2.0" in line
+    assert "ms" not in tables.main_figure(run)
+
+
+def test_rows_are_found_again_and_quick_ones_are_apart() -> None:
+    rows, small = (plan.planned(["eurlex57k", "gutenberg"], quick=quick) for quick in (False, True))
+    for found in (rows, small):
+        assert all(sum(plan.same(one, other) for other in found) == 1 for one in found)
+    assert not any(plan.same(one, other) for one in rows for other in small)
+    for one in rows:  # an ensemble's members are rows
+        assert all(any(plan.same(member, other) for other in rows) for member in plan.members(one))
+    assert {one["contender"] for one in rows} == set(plan.TITLES)
+
+
+def test_linear_rows_have_the_rankers_of_the_preset() -> None:
+    from sylvan.models.transformer.presets import PRESETS
+
+    assert dict(PRESETS["base"]["ranker"]) == plan.RANKER
+
+
 def test_part_of_a_set(tmp_path: Path) -> None:
     pytest.importorskip("sklearn")
     whole = tmp_path / "whole"
