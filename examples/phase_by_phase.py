@@ -25,7 +25,7 @@ for row, topic in enumerate(topics):
 X = sp.csr_matrix((np.ones(len(rows), np.float32), (rows, columns)), shape=(n_rows, n_features))
 X_train, X_test, Y_train, Y_test = X[:5_000], X[5_000:], labels[:5_000], labels[5_000:]
 Y = sp.csr_matrix(
-    (np.ones(sum(map(len, Y_train))), ([i for i, row in enumerate(Y_train) for _ in row], sum(Y_train, []))),
+    (np.ones(sum(map(len, Y_train))), ([i for i, row in enumerate(Y_train) for _ in row], np.concatenate(Y_train))),
     shape=(5_000, n_labels),
 )
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
+import signal
 import socket
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,7 +15,7 @@ from typing import Any
 import pytest
 from kit.books import load_sample
 from recipes import recipe
-from waiting import PATIENCE, until
+from waiting import PATIENCE, alive, until
 
 import sylvan
 from sylvan import TextModel
@@ -122,7 +124,10 @@ def test_a_replica_that_dies_is_replaced(served: Served) -> None:
     """The other one answers meanwhile, and the new one takes no request before its model is open."""
     served.wait_for_replicas(2)
     wanted, before = answers(served), served.replicas
-    served.ray.kill(served.ray.get_actor(min(before), namespace="serve"))
+    replica = served.ray.get_actor(min(before), namespace="serve")
+    process = served.ray.get(replica.__ray_call__.remote(lambda _: os.getpid()))
+    os.kill(process, signal.SIGKILL)
+    until(lambda: not alive(process), "it doesn't die")  # a request that it has taken dies with it, says the guide
 
     def replaced() -> bool:
         assert served.rank()[::2] == (200, wanted)
