@@ -60,7 +60,8 @@ class Figures:
 
     def failed(self, contender: str, n_classes: int) -> str | None:
         """Why there are no figures."""
-        return self.runs.get((contender, n_classes), {}).get("error")
+        error: str | None = self.runs.get((contender, n_classes), {}).get("error")
+        return error
 
 
 def milliseconds(value: float | None) -> str:

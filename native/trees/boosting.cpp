@@ -9,12 +9,15 @@ bool add_histograms(const uint8_t* bins, const int32_t* nodes, const double* fir
     if (node < 0) continue;
     if (node >= n_nodes) return false;
     const uint8_t* of_row = bins + row * n_features;
-    double* of_node = sums + 2 * n_bins * n_features * node;
-    for (int64_t feature = 0; feature < n_features; ++feature) {
-      if (of_row[feature] >= n_bins) return false;
-      double* pair = of_node + 2 * (feature * n_bins + of_row[feature]);
-      pair[0] += first[row];
-      pair[1] += second[row];
+    double* of_feature = sums + 2 * n_bins * n_features * node;
+    const double values[2] = {first[row], second[row]};
+    for (int64_t feature = 0; feature < n_features; ++feature, of_feature += 2 * n_bins) {
+      const int64_t bin = of_row[feature];
+      if (bin >= n_bins) return false;
+      double* pair = of_feature + 2 * bin;
+      const double both[2] = {pair[0] + values[0], pair[1] + values[1]};  // read and written as one vector
+      pair[0] = both[0];
+      pair[1] = both[1];
     }
   }
   return true;

@@ -113,7 +113,7 @@ def _grown(
 ) -> tuple[Int32, Float32, Int64]:
     """One tree, layer by layer: the column and threshold of each node, and the leaf of each row."""
     columns, thresholds = np.zeros(0, np.int32), np.zeros(0, np.float32)
-    node, rows = np.zeros(len(bins), np.int32), np.arange(len(bins))
+    node, flat, begin = np.zeros(len(bins), np.int32), bins.ravel(), np.arange(len(bins)) * bins.shape[1]
     for layer in range(depth):
         shape = (2**layer, bins.shape[1], _BINS, 2)
         sums = np.zeros(int(np.prod(shape)))
@@ -122,7 +122,8 @@ def _grown(
         chosen = [cuts[f][p] if p < len(cuts[f]) else NEVER for f, p in zip(features, places, strict=True)]
         columns = np.append(columns, features).astype(np.int32)
         thresholds = np.append(thresholds, chosen).astype(np.float32)
-        node = (2 * node + (bins[rows, features[node]] > places[node])).astype(np.int32)
+        to_right = flat.take(begin + features.take(node)) > places.astype(np.uint8).take(node)
+        node = 2 * node + to_right
     return columns, thresholds, node.astype(np.int64)
 
 
