@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bz2
 import json
 import socket
 from collections.abc import Mapping
@@ -113,6 +114,20 @@ def test_tables_at_fault_are_refused(kind: str, refused: Any) -> None:
     content, words = WRONG_TABLES[kind]
     write({"v.csv": content})
     refused(words, "train lexical --label-texts v.csv --model m")
+
+
+@pytest.mark.parametrize("form", ["v.nt.bz2", "v.jsonl.bz2", "texts.jsonl.bz2"])
+def test_a_packed_vocabulary_is_what_its_name_says(form: str, call: Any) -> None:
+    if "nt" in form:
+        pytest.importorskip("rdflib")
+    content = {
+        "v.nt.bz2": RDF["N-Triples with a byte order mark"][1].replace("leipä".encode(), b"bread"),
+        "v.jsonl.bz2": b'{"uri": "http://x/1", "label": "bread"}\n',
+        "texts.jsonl.bz2": b'{"label": "http://x/1", "text": "bread"}\n',
+    }[form]  # fmt: skip
+    write({form: bz2.compress(content)})
+    call(f"train lexical --label-texts {form} --model m")
+    assert call(f"predict m --vocabulary {form}", stdin=b"bread\n").labels == [["bread"]]
 
 
 # ------------------------------------------------- SKOS: bytes as they are, and nothing from elsewhere

@@ -251,10 +251,8 @@ def _recoded(source: BinaryIO, encoding: str) -> Iterator[bytes]:
 def _zstd(name: str) -> Any:
     """Python's module for zstd, or the package that stands in for it."""
     for module in ("compression.zstd", "zstandard"):
-        try:
+        with suppress(ImportError):
             return importlib.import_module(module)
-        except ImportError:
-            continue
     raise DataError(
         f"{name} is packed by zstd, which this Python can't unpack: pip install zstandard, or unpack it with 'zstd -d'."
     )

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import bz2
 import csv
 import gzip
 import json
+import lzma
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +99,17 @@ def test_several_labels_of_one_language_are_other_names(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text('{"uri": "u:1", "label": ["whaling", "whale hunting"], "alternative": "hunt", "note": 3}\n\n')
     assert data.read_subjects(path).terms()["u:1"] == LabelTerms(("whaling",), ("whale hunting", "hunt"))
+
+
+@pytest.mark.parametrize("ending", [".gz", ".xz", ".bz2"])
+@pytest.mark.parametrize("form", ["ttl", "csv", "jsonl"])
+def test_packed_vocabularies_are_what_their_names_say(tmp_path: Path, form: str, ending: str) -> None:
+    if form == "ttl":
+        pytest.importorskip("rdflib")
+    path = written(tmp_path, form)
+    packed = path.with_name(path.name + ending)
+    packed.write_bytes({".gz": gzip.compress, ".xz": lzma.compress, ".bz2": bz2.compress}[ending](path.read_bytes()))
+    assert data.read_subjects(packed).terms() == data.read_subjects(path).terms()
 
 
 @pytest.mark.parametrize(

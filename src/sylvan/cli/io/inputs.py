@@ -172,7 +172,7 @@ def read_titles(flags: Mapping[str, Any]) -> LabelTitles | None:
         if language is not None:
             raise click.UsageError("--language is for the labels of a --vocabulary.")
         return None
-    if path.lower().removesuffix(".gz").removesuffix(".xz").endswith(".jsonl") and not is_vocabulary(path):
+    if unpacked_name(path).endswith(".jsonl") and not is_vocabulary(path):
         texts = data.read_label_texts(path)
         vocabulary = data.SubjectVocabulary({label: {"": names[0]} for label, names in texts.items() if names})
     else:

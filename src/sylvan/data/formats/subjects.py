@@ -13,7 +13,7 @@ from typing import Any
 from sylvan.data.formats.jsonl import objects, read_records
 from sylvan.data.formats.rdf import RDF_FORMS, read_skos
 from sylvan.data.label_terms import LabelTerms
-from sylvan.data.streams import InputStream, PathLike, open_read, open_write, shown
+from sylvan.data.streams import InputStream, PathLike, open_read, open_write, shown, unpacked_name
 from sylvan.data.text_rows import Row, complete_rows, encoded, quoted, refuse_repeated, text_lines, unexpected
 from sylvan.errors import DataError, warn_data
 from sylvan.labels.vocabulary import bare_uri, label_name, looks_like_uri
@@ -116,9 +116,7 @@ def _subjects(rows: Iterable[_Row]) -> dict[str, Any]:
             elif column in _RELATIONS:
                 for other in map(bare_uri, texts):
                     narrow, broad = (other, uri) if column == "narrower" else (uri, other)
-                    listed = fields["related" if column == "related" else "broader"].setdefault(narrow, [])
-                    if broad not in listed:
-                        listed.append(broad)
+                    fields["related" if column == "related" else "broader"].setdefault(narrow, []).append(broad)
     return fields
 
 
@@ -161,7 +159,7 @@ class SubjectVocabulary:
             for uri, names in labels.items()
         }
         self.broader, self.related = (
-            {label_name(uri): tuple(map(label_name, uris)) for uri, uris in (relation or {}).items()}
+            {label_name(uri): tuple(dict.fromkeys(map(label_name, uris))) for uri, uris in (relation or {}).items()}
             for relation in (broader, related)
         )
         self.alternative, self.hidden, self.definitions = (
@@ -252,9 +250,7 @@ class SubjectVocabulary:
             name: {uri: {tag: by[tag] for tag in _nearest(by, language)} for uri, by in getattr(self, name).items()}
             for name in ("labels", *_OTHERS)
         }
-        return SubjectVocabulary(
-            broader=self.broader, related=self.related, deprecated=self.deprecated, **chosen
-        )  # fmt: skip
+        return SubjectVocabulary(broader=self.broader, related=self.related, deprecated=self.deprecated, **chosen)
 
     def terms(self, language: str | None = None) -> dict[str, LabelTerms]:
         """The words for each subject, as :class:`~sylvan.LexicalMatcher` takes them.
@@ -338,7 +334,7 @@ def read_subjects(path: PathLike) -> SubjectVocabulary:
     Parameters
     ----------
     path : path-like
-        The suffix says which of these it is (.gz and .xz are passed over); anything else is TSV.
+        The suffix says which of these it is (.gz, .xz, .bz2 and .zst are passed over); anything else is TSV.
 
     Returns
     -------
@@ -359,7 +355,7 @@ def read_subjects(path: PathLike) -> SubjectVocabulary:
     >>> data.read_subjects(path).label("http://example.org/whaling")
     'Whaling'
     """
-    suffix = _ending(path)
+    suffix = os.path.splitext(unpacked_name(path))[1]
     with open_read(path) as stream:
         if suffix in RDF_FORMS:
             fields = read_skos(stream.read(), RDF_FORMS[suffix], stream.name)
@@ -425,7 +421,7 @@ def read_label_texts(path: PathLike) -> dict[str, list[str]]:
         Lines of a label, a tab and its text, and further texts after further tabs; angle brackets around a label are
         dropped. Where the labels are URIs, notations (``641``) in a third column are no texts, as in Annif's
         vocabularies; a warning says so. Or JSON lines (``.jsonl``) of objects with "label" and "text", a string or
-        a list of strings. Packed when it ends in .gz or .xz; "-" reads tabs from stdin.
+        a list of strings. Packed when it ends in .gz, .xz, .bz2 or .zst; "-" reads tabs from stdin.
 
     Returns
     -------
@@ -446,16 +442,11 @@ def read_label_texts(path: PathLike) -> dict[str, list[str]]:
     >>> data.read_label_texts(path)
     {'Whaling': ['whale hunting', 'catching of whales']}
     """
-    rows = _of_objects(path) if _ending(path) == ".jsonl" else _of_lines(path)
+    rows = _of_objects(path) if unpacked_name(path).endswith(".jsonl") else _of_lines(path)
     result: dict[str, list[str]] = {}
     for label, texts in complete_rows(rows, shown(path)):
         result.setdefault(label, []).extend(texts)
     return result
-
-
-def _ending(path: PathLike) -> str:
-    """The ending of a name, which tells its format."""
-    return os.path.splitext(os.fspath(path).lower().removesuffix(".gz").removesuffix(".xz"))[1]
 
 
 def _of_lines(path: PathLike) -> Iterator[tuple[str, list[str]]]:
