@@ -103,6 +103,7 @@ WRONG_TABLES: dict[str, tuple[str, str]] = {
         "uri,label_en,label_en\nu:1,a,b\n",
         "line 1: the columns 2 and 3 are both called 'label_en'",
     ),
+    "lines that end in CR": ("uri,label\ru:1,whales\ru:2,bread\r", "v.csv, line 1: not a row of CSV (new-line"),
     "a comma without quotes": ("uri,label_en\nu:1,Smith, John\n", "line 2: the row has 3 cells, but the header has 2"),
     "no header": ("http://x/1,whales\n", "line 1: the header must name the columns uri and label"),
     "one URI twice": ("uri,label\n<u:1>,a\nu:1,b\n", "line 3: the URI 'u:1' stands there twice"),
@@ -114,6 +115,14 @@ def test_tables_at_fault_are_refused(kind: str, refused: Any) -> None:
     content, words = WRONG_TABLES[kind]
     write({"v.csv": content})
     refused(words, "train lexical --label-texts v.csv --model m")
+
+
+@pytest.mark.parametrize("header", ["", "uri\tlabel\r"])
+def test_lines_that_end_in_cr_are_refused(header: str, refused: Any, call: Any) -> None:
+    write({"v.tsv": f"{header}y\tWhy\rz\tZed\r", "c/a.txt": "whale", "c/a.key": "whales\rsea\r"})
+    said = refused("v.tsv, line 1: ", "train lexical --label-texts v.tsv --model m")
+    assert "LF or CRLF" in said or "not a row of CSV (new-line" in said
+    refused("a.key, line 1: lines must end in LF or CRLF", "train neighbors c --model m")
 
 
 @pytest.mark.parametrize("form", ["v.nt.bz2", "v.jsonl.bz2", "texts.jsonl.bz2"])

@@ -101,6 +101,35 @@ def test_several_labels_of_one_language_are_other_names(tmp_path: Path) -> None:
     assert data.read_subjects(path).terms()["u:1"] == LabelTerms(("whaling",), ("whale hunting", "hunt"))
 
 
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_cells_over_two_lines_keep_their_line_breaks(tmp_path: Path, end: str) -> None:
+    table, objects = tmp_path / "a.csv", tmp_path / "a.jsonl"
+    rows = ["uri,label,definition", 'u:1,"marine', 'mammals","of', 'the sea"', "u:2,bread,"]
+    table.write_bytes(end.join(rows).encode() + end.encode())
+    objects.write_text(
+        '{"uri": "u:1", "label": "marine\\nmammals", "definition": "of\\nthe sea"}\n{"uri": "u:2", "label": "bread"}\n'
+    )
+    found = data.read_subjects(table).terms()
+    assert found["u:1"] == LabelTerms(("marine\nmammals",), definitions=("of\nthe sea",))
+    assert found == data.read_subjects(objects).terms()
+    table.write_bytes(end.join([*rows, "u:3,a,b,c"]).encode())
+    with raises(DataError, "line 6"):
+        data.read_subjects(table)
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.tsv", "b.tsv", "names.tsv"])
+def test_lines_that_end_in_cr_alone_are_refused(tmp_path: Path, name: str) -> None:
+    header = ["uri,label" if name == "a.csv" else "uri\tlabel"] if name.startswith("a.") else []
+    rows = [*header, *("u:1\twhales", "u:2\tbread")] if name != "a.csv" else [*header, "u:1,whales", "u:2,bread"]
+    (path := tmp_path / name).write_bytes("".join(f"{row}\r" for row in rows).encode())
+    with raises(DataError, name, "line 1"):
+        data.read_subjects(path)
+    with raises(DataError, name, "line 1"):
+        data.read_label_texts(path)
+    path.write_bytes("".join(f"{row}\r\n" for row in rows).encode())
+    assert list(data.read_subjects(path)) == ["u:1", "u:2"]
+
+
 @pytest.mark.parametrize("ending", [".gz", ".xz", ".bz2"])
 @pytest.mark.parametrize("form", ["ttl", "csv", "jsonl"])
 def test_packed_vocabularies_are_what_their_names_say(tmp_path: Path, form: str, ending: str) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 from sylvan.data.formats.format import Format, Layout, Records, rows_of_lines, write_lines
 from sylvan.data.formats.jsonl import jsonl_rows, write_records
-from sylvan.data.formats.subjects import SubjectVocabulary, by_uris
+from sylvan.data.formats.subjects import SubjectVocabulary, by_uris, sound_lines
 from sylvan.data.other_fields import with_others
 from sylvan.data.streams import PathLike, open_read, shown
 from sylvan.data.text_rows import Label, Row, TextData, encoded, on_one_line, quoted, text_lines, unexpected, unweighted
@@ -317,9 +317,7 @@ def _json_document(path: Path) -> tuple[str, list[str]]:
 def _subjects(path: Path) -> list[str]:
     labels: dict[str, None] = {}
     with open_read(path) as stream:
-        for place, line in text_lines(stream):
-            if not line.strip():
-                continue
+        for place, line in sound_lines(text_lines(stream)):
             label = line if _suffix(path.name) == ".key" else bare_uri(line.split("\t")[0].strip())
             if not (name := label_name(label)):
                 kind = "hold a label" if _suffix(path.name) == ".key" else "begin with a URI"

@@ -32,7 +32,7 @@ _NOTATION = re.compile(r"[A-Z0-9 .,:/()+-]+|[!-~]*[0-9][!-~]*")  # 641, QA 76.9,
 def header_separator(line: str) -> str | None:
     """What separates the cells of a header with "uri" and "label", or "label_en"; None where it is no such header."""
     for mark in _SEPARATORS:
-        names = _names(next(csv.reader([line], delimiter=mark), []))
+        names = _names(next(csv.reader([line.partition("\r")[0]], delimiter=mark), []))
         if "uri" in names and any(re.fullmatch(r"label(_.+)?", name) for name in names):
             return mark
     return None
@@ -49,7 +49,7 @@ def _csv_rows(lines: list[tuple[str, str]], name: str) -> Iterator[_Row]:
     mark = header_separator(lines[0][1]) if lines else None
     if mark is None:
         raise DataError(f"{name}, line 1: the header must name the columns uri and label or label_en, say.")
-    reader = csv.reader((line for _, line in lines), delimiter=mark, strict=True)
+    reader = csv.reader((f"{line}\n" for _, line in lines), delimiter=mark, strict=True)
     start = 1  # of the row
     try:
         header = _names(next(reader))
@@ -86,12 +86,20 @@ def _jsonl_rows(stream: InputStream) -> Iterator[_Row]:
 
 def _tsv_rows(lines: Iterable[tuple[str, str]]) -> Iterator[_Row]:
     """The subjects of lines of a URI, a tab and a label."""
-    for place, line in lines:
+    for place, line in sound_lines(lines):
         first, tab, remainder = line.partition("\t")
+        if not tab or not bare_uri(first.strip()):
+            raise unexpected(place, "a line must be a URI, a tab and a label", quoted(line))
+        yield place, first.strip(), {"label": [remainder.split("\t")[0].strip()]}
+
+
+def sound_lines(lines: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    """The lines that aren't blank; those that end in CR alone, which reads as one line, are refused."""
+    for place, line in lines:
+        if "\r" in line.strip():
+            raise unexpected(place, "lines must end in LF or CRLF, not CR: save the file with such ends", quoted(line))
         if line.strip():
-            if not tab or not bare_uri(first.strip()):
-                raise unexpected(place, "a line must be a URI, a tab and a label", quoted(line))
-            yield place, first.strip(), {"label": [remainder.split("\t")[0].strip()]}
+            yield place, line
 
 
 def _subjects(rows: Iterable[_Row]) -> dict[str, Any]:
@@ -452,9 +460,7 @@ def read_label_texts(path: PathLike) -> dict[str, list[str]]:
 def _of_lines(path: PathLike) -> Iterator[tuple[str, list[str]]]:
     rows: list[tuple[str, list[str]]] = []
     with open_read(path) as stream:
-        for place, line in text_lines(stream):
-            if not line.strip():
-                continue
+        for place, line in sound_lines(text_lines(stream)):
             first, *texts = (cell.strip() for cell in line.split("\t"))
             if not bare_uri(first) or not any(texts):
                 raise unexpected(place, "a line must be a label, a tab and its text", quoted(line))
