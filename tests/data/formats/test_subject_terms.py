@@ -130,6 +130,40 @@ def test_lines_that_end_in_cr_alone_are_refused(tmp_path: Path, name: str) -> No
     assert list(data.read_subjects(path)) == ["u:1", "u:2"]
 
 
+def test_of_several_preferred_labels_in_skos_all_count(tmp_path: Path) -> None:
+    pytest.importorskip("rdflib")
+    path = tmp_path / "a.ttl"
+    path.write_text(
+        SKOS + '<urn:x:1> skos:prefLabel "cetaceans"@en, "Walfang"@fi . <urn:x:3> skos:prefLabel "boats"@en .'
+    )
+    found = data.read_subjects(path)
+    assert found.labels["urn:x:1"] == {"en": "cetaceans", "fi": "Walfang"}
+    assert found.alternative == {
+        "urn:x:1": {
+            "en": ("whaling", "hunting of whales", "whale hunting"), "fi": ("valaanpyynti",), "de": ("Walfang",),
+        },
+        "urn:x:3": {"en": ("ships",)},
+    }  # fmt: skip
+    other = tmp_path / "a.jsonl"
+    other.write_text('{"uri": "urn:x:3", "label_en": ["boats", "ships"]}\n')
+    assert found.terms()["urn:x:3"].names == data.read_subjects(other).terms()["urn:x:3"].names
+
+
+@pytest.mark.parametrize("label", ["skos:prefLabel", "rdfs:label", "skos:notation"])
+def test_concepts_without_uris_are_counted(tmp_path: Path, label: str) -> None:
+    pytest.importorskip("rdflib")
+    prefix = SKOS + "@prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .\n"
+    path = tmp_path / "a.ttl"
+    path.write_text(prefix + f'[] a skos:Concept ; {label} "whales"@en .\n[] a skos:Concept ; {label} "bread"@en .\n')
+    with pytest.warns(DataWarning) as caught:
+        assert len(data.read_subjects(path)) == 4
+    (warned,) = [str(each.message) for each in caught]
+    assert "2 concepts without a URI" in warned and ("'bread'" in warned) == ("notation" not in label)
+    path.write_text(prefix.split("<urn:x:1>")[0] + '[] a skos:Concept ; skos:prefLabel "bread"@en .\n')
+    with raises(DataError, "a.ttl", "URI", "1 thing"):
+        data.read_subjects(path)
+
+
 @pytest.mark.parametrize("ending", [".gz", ".xz", ".bz2"])
 @pytest.mark.parametrize("form", ["ttl", "csv", "jsonl"])
 def test_packed_vocabularies_are_what_their_names_say(tmp_path: Path, form: str, ending: str) -> None:

@@ -120,9 +120,14 @@ def read_skos(content: bytes, form: str, name: str) -> dict[str, Any]:
     for uri, by in _texts(graph, concepts, RDFS.label).items():  # where SKOS has no name in this language
         for language, texts in by.items():
             preferred.setdefault(uri, {}).setdefault(language, texts)
+    alternative = _texts(graph, concepts, SKOS.altLabel, "altLabel")
+    for uri, by in preferred.items():
+        for tag in (tag for tag, texts in by.items() if texts[1:]):  # of which one can be the preferred label
+            others = alternative.setdefault(uri, {}).setdefault(tag, [])
+            others[:0] = [text for text in by[tag][1:] if text not in others]
     fields: dict[str, Any] = {
         "labels": {uri: {tag: texts[0] for tag, texts in preferred.get(uri, {}).items()} for uri in sorted(concepts)},
-        "alternative": _texts(graph, concepts, SKOS.altLabel, "altLabel"),
+        "alternative": alternative,
         "hidden": _texts(graph, concepts, SKOS.hiddenLabel, "hiddenLabel"),
         "definitions": _texts(graph, concepts, SKOS.definition),
         "deprecated": deprecated,
@@ -146,7 +151,8 @@ def _concepts(graph: Any, name: str) -> set[str]:
     from rdflib.namespace import RDF, RDFS, SKOS
 
     kinds = set(graph.transitive_subjects(RDFS.subClassOf, SKOS.Concept))
-    typed = {uri for kind in kinds for uri in graph.subjects(RDF.type, kind) if isinstance(uri, URIRef)}
+    nodes = {node for kind in kinds for node in graph.subjects(RDF.type, kind)}
+    typed = {node for node in nodes if isinstance(node, URIRef)}
     relative = next((uri for uri in sorted(typed) if uri.startswith(RELATIVE)), None)
     if relative is not None:
         raise DataError(
@@ -156,8 +162,12 @@ def _concepts(graph: Any, name: str) -> set[str]:
     if not typed:
         types = Counter(map(str, graph.objects(predicate=RDF.type))).most_common(1)
         instead = "".join(f" It has {counted(n, 'thing')} of the type {kind}." for kind, n in types)
-        raise DataError(f"{name}: the file holds no subjects, which are of the type skos:Concept.{instead}")
-    return {str(uri) for uri in typed}
+        raise DataError(f"{name}: the file holds no subjects: no skos:Concept that has a URI.{instead}")
+    if blank := nodes - typed:
+        pairs = ((node, kind) for node in blank for kind in (SKOS.prefLabel, RDFS.label))
+        names = sorted(f", such as {quoted(str(text))}" for pair in pairs for text in graph.objects(*pair))
+        warn_data(f"{name}: {counted(len(blank), 'concept')} without a URI left out{''.join(names[:1])}.")
+    return {*map(str, typed)}
 
 
 def _deprecated(graph: Any) -> dict[str, str]:
