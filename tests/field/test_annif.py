@@ -125,6 +125,18 @@ def test_lines_that_end_in_cr_are_refused(header: str, refused: Any, call: Any) 
     refused("a.key, line 1: lines must end in LF or CRLF", "train neighbors c --model m")
 
 
+@pytest.mark.parametrize("content", ["<u:1>\tKöln\n", '{"uri": "u:1", "label": "Köln"}\n', "uri,label\nu:1,Köln\n"])
+def test_a_vocabulary_in_another_encoding_has_a_way_out(content: str, refused: Any, call: Any) -> None:
+    name = "v.tsv" if "<" in content else "v.jsonl" if "{" in content else "v.csv"
+    write({"t.jsonl": '{"text": "whale", "labels": ["u:1"]}\n', name: content.encode("cp1252")})
+    call("train neighbors t.jsonl --model m -q")
+    for option in ("", " --encoding utf-8"):
+        refused("iconv -f cp1252 -t utf-8", f"predict m t.jsonl --vocabulary {name}{option}")
+    assert data.read_subjects(data.EncodedPath(name, "cp1252")).label("u:1") == "Köln"
+    write({name: Path(name).read_bytes().decode("cp1252")})
+    assert call(f"predict m t.jsonl -k 1 --vocabulary {name}").labels == [["Köln"]]
+
+
 @pytest.mark.parametrize("form", ["v.nt.bz2", "v.jsonl.bz2", "texts.jsonl.bz2"])
 def test_a_packed_vocabulary_is_what_its_name_says(form: str, call: Any) -> None:
     if "nt" in form:

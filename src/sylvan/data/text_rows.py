@@ -126,7 +126,7 @@ def not_utf8(place: str, line: bytes, error: UnicodeDecodeError) -> DataError:
     """The error for a line in another encoding."""
     return DataError(
         f"{place}: the text is not UTF-8 (byte {error.start + 1} of the line). Got {token(line)} instead. Say its "
-        'encoding by EncodedPath(path, "cp1252") (--encoding cp1252, which is Windows\' Latin-1), say.'
+        'encoding by EncodedPath(path, "cp1252") (--encoding cp1252 for texts) or convert it: iconv -f cp1252 -t utf-8.'
     )
 
 
