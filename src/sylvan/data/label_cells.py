@@ -18,7 +18,8 @@ AUTO = "auto"  # the label separator that is found by the format and the cells
 _SAMPLE = 4096  # cells that are looked at before what they show is said
 STRONG_MARKS = ("|", ";", "\t", "\n")  # marks that hardly stand in a label's name
 _WEAK = (",", "/", "#", "&", " ")  # marks that stand in many: only parts that are labels elsewhere tell
-_OPENING, _CLOSING = tuple("[({"), tuple("])}")
+_OPENING = tuple("[({")
+_LIKE_LIST = re.compile(r"[\[({](?=.*['\",;]).*[\])}]", re.DOTALL)
 _ITEM = r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\""""
 # As Python and NumPy write lists, tuples and sets of strings: the latter without commas.
 _LIST = re.compile(rf"[\[({{]\s*(?:{_ITEM})(?:(?:\s*,\s*|\s+)(?:{_ITEM}))*\s*,?\s*[\])}}]", re.DOTALL)
@@ -45,7 +46,8 @@ class LabelCells:
         self._cells: dict[str, str] = {}  # different cells of one label, with the first place of each
         self._n_single = self._n_several = self._n_empty = 0
         self._first_empty = ""  # where
-        self._open = not self._plain
+        # Whether there are lists, and the first cell that looks like one and isn't read so, behind its place.
+        self._open, self._lists, self._unread = not self._plain, False, list[str]()
         self._kind: type | None = None
 
     def split(self, place: str, cell: str) -> list[str]:
@@ -54,7 +56,7 @@ class LabelCells:
         if self._plain:
             return [label_name(cell)] if cell else []
         if cell.startswith(_OPENING) and (listed := _listed(cell)) is not None:
-            self._n_several += 1
+            self._n_several, self._lists = self._n_several + 1, True
             return self.named(place, listed)
         parts = [cell] if self._mark is None else cell.split() if self._mark == " " else cell.split(self._mark)
         names = [name for part in parts if (name := label_name(part))]
@@ -96,11 +98,19 @@ class LabelCells:
                 self._doubt()
         if self._open:
             self._doubt()
+        if self._unread and (self._lists or self._n_several * 10 <= self._n_single):
+            warn_data(
+                f"{self._unread[0]}: {self._unread[1]!r:.80} is read as one label, but looks like a list of a form "
+                "that isn't read: write its labels with ; between them, or say label_separator=None (--label-separator "
+                "none) if each cell is one label."
+            )
         if self._n_empty:
             words = f'{counted(self._n_empty, "empty label")} left out, as "" names none'
             warn_data(f"{self._name}: {words}; the first: {self._first_empty.removeprefix(self._name + ', ')}.")
 
     def _look(self, place: str, names: list[Any]) -> None:
+        if len(names) == 1 and not (self._plain or self._unread) and _LIKE_LIST.fullmatch(str(names[0])):
+            self._unread = [place, names[0]]
         if not self._open or not names:
             return
         if len(names) > 1:
@@ -113,16 +123,8 @@ class LabelCells:
         """Warn where cells of one label look like several; a file that shows its separator isn't doubted."""
         self._open = False
         cells, self._cells = self._cells, {}
-        if self._n_several * 10 > self._n_single:
+        if self._unread or self._n_several * 10 > self._n_single:
             return
-        for cell, place in cells.items():
-            if cell.startswith(_OPENING) and cell.endswith(_CLOSING) and any(mark in cell for mark in "'\",;"):
-                warn_data(
-                    f"{place}: {cell!r:.80} is read as one label, but looks like a list of a form that isn't read: "
-                    "write its labels with ; between them, or say label_separator=None (--label-separator none) if "
-                    "each cell is one label."
-                )
-                return
         for mark in (*STRONG_MARKS, *_WEAK):
             marked = [cell for cell in cells if mark in cell and not (mark in "/#" and "://" in cell)]
             if mark != self._mark and marked and (mark in STRONG_MARKS or looks_split(mark, marked, cells)):
