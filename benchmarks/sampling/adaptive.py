@@ -28,7 +28,7 @@ class AdaptiveSoftmax(LanguageModel):
         del self.module.table
         self.module.add_module("layer", self._layer)
         weights = list(self._layer.parameters())
-        self.optimizers[-1] = table_optimizer(self.optimizer, weights, self.table_learning_rate, sparse=False)
+        self.optimizers[-1] = table_optimizer(self.optimizer, weights, self.table_learning_rate_, sparse=False)
 
     def step(self, batch: tuple[Tensor, Tensor], step: int) -> Tensor:
         """The mean loss of the batch's words."""

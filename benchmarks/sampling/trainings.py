@@ -138,7 +138,7 @@ def tuned(run: Run, data: Path, cache: Path) -> Run:
 
     def value_of(exponent: int) -> float:
         job = make_job({**run, "seed": 0}, data, cache)
-        sign, rate = (1.0 if job.larger_is_better else -1.0), job.table_learning_rate * 2.0**exponent
+        sign, rate = (1.0 if job.larger_is_better else -1.0), job.table_learning_rate_ * 2.0**exponent
         job = make_job({**run, "seed": 0, "table_learning_rate": rate}, data, cache)
         measure = job.evaluate
         job.evaluate = lambda split: measure(split) if split == "validation" else {}

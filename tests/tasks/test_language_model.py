@@ -87,6 +87,12 @@ def test_wrong_texts(tmp_path: Path) -> None:
         read_corpus(tmp_path / "train.txt", tmp_path / "train.txt")
 
 
+def test_the_class_tables_rate_suits_the_encoder(corpus: Corpus) -> None:
+    for more, rate in (({}, 0.4), ({"model": "transformer"}, 0.05), ({"table_learning_rate": 0.2}, 0.2)):
+        job = LanguageModel(corpus, **{**SMALL, **more})
+        assert job.optimizers[-1].param_groups[0]["lr"] == rate == job.plain_settings()["table_learning_rate"]
+
+
 def test_the_lstm_reads_columns_from_top_to_bottom(corpus: Corpus) -> None:
     job = LanguageModel(corpus, **SMALL)
     batches = list(job.batches(0))

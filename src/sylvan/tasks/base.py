@@ -297,8 +297,8 @@ class Task(Parameterized, Job):
         Of the tables of classes and inputs. Adam ruins sampled losses there.
     learning_rate : float
         Of Adam on the encoder's layers.
-    table_learning_rate : float
-        Of ``optimizer`` on the class table and the vectors of inputs.
+    table_learning_rate : float, optional
+        Of ``optimizer`` on the class table and the vectors of inputs; by default ``usual_table_rate``.
     seed : int
         Decides how data are split, the first parameters and the order of batches.
     device : str or torch.device
@@ -317,12 +317,13 @@ class Task(Parameterized, Job):
     batch_size: Annotated[int, Range(1)] = 128
     optimizer: TableOptimizer = "rowwise-adagrad"
     learning_rate: Annotated[float, Range(0, open_low=True)] = 0.001
-    table_learning_rate: Annotated[float, Range(0, open_low=True)] = 0.05
+    table_learning_rate: Annotated[float | None, Range(0, open_low=True)] = None
     seed: Annotated[int, Range(0)] = 0
     device: str | torch.device = "cpu"
 
     usual_negatives = 1000
     usual_shared = 0
+    usual_table_rate = 0.05
     data_names: ClassVar[tuple[str, ...]] = ()
 
     def __post_init__(self) -> None:
@@ -345,6 +346,7 @@ class Task(Parameterized, Job):
         # By default the task's usual number of negatives, but no more than half of the classes.
         usual = self.usual_shared if shares and self.shared_ else self.usual_negatives
         self.n_samples_ = self.n_samples or min(usual, max(1, n_classes // 2))
+        self.table_learning_rate_ = self.table_learning_rate or self.usual_table_rate
         self._objective = ClassObjective(
             n_classes, dim, sampler=self.sampler, loss=self.loss_, n_samples=self.n_samples_, counts=counts,
             sampler_parameters=self.sampler_parameters, loss_parameters=self.loss_parameters, shared=self.shared_,
@@ -365,7 +367,7 @@ class Task(Parameterized, Job):
     ) -> None:
         """Adam for the ``inner`` parameters and the objective's, and an optimiser for each of the encoder's ``tables``,
         with its rate, for the class table and for what the objective has of tables, a head's weights among them."""
-        objective, rate = self._objective, self.table_learning_rate
+        objective, rate = self._objective, self.table_learning_rate_
         headed, sampled = objective.head is not None, objective.sampler is not None
         if not headed and all(table is not classes for table, _ in tables):
             tables = [*tables, (classes, rate)]
@@ -386,7 +388,8 @@ class Task(Parameterized, Job):
         """The parameters that decide what is trained, as plain values."""
         results = {name: value for name, value in self.get_params(deep=False).items() if name not in self.data_names}
         plain = {name: dict(value) if isinstance(value, Mapping) else value for name, value in results.items()}
-        return {**plain, "n_samples": self.n_samples_, "loss": self.loss_, "shared": self.shared_}
+        used = {name: getattr(self, f"{name}_") for name in ("n_samples", "loss", "shared", "table_learning_rate")}
+        return {**plain, **used}
 
 
 def run_task(

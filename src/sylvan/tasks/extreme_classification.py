@@ -95,12 +95,12 @@ class ExtremeClassification(Task):
     hidden: Annotated[int | None, Range(1)] = None
     normalize: bool = True
     batch_size: int = 256
-    table_learning_rate: float = 0.15
     validation_share: Annotated[float, Range(0, 0.9, open_low=True)] = 0.1
 
     metric = "P@1"
     larger_is_better = True
     cutoffs = (1, 3, 5)
+    usual_table_rate = 0.15
     data_names = ("features", "labels", "validation", "test", "device")
 
     def _prepare(self) -> None:
@@ -129,7 +129,7 @@ class ExtremeClassification(Task):
         counts = np.bincount(self._Y.indices, minlength=self.n_classes_)
         self.make_objective(self.n_classes_, self.dim, counts, lambda: pifa(self._X, self._Y))
         self.classes_ = self.make_module(self.encoder_, "classes", classes)
-        features = [(self.encoder_.features, self.table_learning_rate)]
+        features = [(self.encoder_.features, self.table_learning_rate_)]
         self.make_optimizers(self.encoder_.inner_parameters(), features, self.classes_)
 
     def _checked(self, features: Any, labels: Any, part: str) -> tuple[sp.csr_matrix, sp.csr_matrix]:

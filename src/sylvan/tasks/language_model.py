@@ -205,8 +205,9 @@ class LanguageModel(Task):
         default 1,000 for a batch, 20 for each word where ``loss`` is given or ``shared`` is False, and at most half of
         the words.
     learning_rate, embedding_learning_rate, table_learning_rate : float
-        Of Adam on the encoder's layers, and of ``optimizer`` on the embeddings and on the class table. Samplers far
-        from the softmax want a smaller rate of the class table.
+        Of Adam on the encoder's layers, and of ``optimizer`` on the embeddings and on the class table, whose rate is by
+        default 0.4 with an LSTM and 0.05 with a Transformer, as its queries are longer. Samplers far from the softmax
+        want a smaller one.
 
     Attributes
     ----------
@@ -253,7 +254,6 @@ class LanguageModel(Task):
     optimizer: TableOptimizer = "adagrad"
     learning_rate: float = 0.002
     embedding_learning_rate: Annotated[float, Range(0, open_low=True)] = 0.4
-    table_learning_rate: float = 0.4
 
     metric = "perplexity"
     larger_is_better = False
@@ -262,6 +262,7 @@ class LanguageModel(Task):
     data_names = ("corpus", "device")
 
     def _prepare(self) -> None:
+        self.usual_table_rate = 0.4 if self.model == "lstm" else 0.05
         n_words = len(self.corpus.words)
         self.encoder_ = self._make_encoder(n_words)
         dim = self.encoder_.dim_out

@@ -257,7 +257,7 @@ class SequentialRecommendation(Task):
         self.module = nn.ModuleDict({"encoder": self.encoder_, "objective": self._objective}).to(self.device)
         self._items = torch.from_numpy(items.astype(np.int32))
         self._targets = torch.from_numpy(np.where(targets == PADDING, _IGNORED, targets).astype(np.int32))
-        tables = [(table, self.table_learning_rate) for table in self.encoder_.tables()]
+        tables = [(table, self.table_learning_rate_) for table in self.encoder_.tables()]
         self.make_optimizers(self.encoder_.inner_parameters(), tables, self.encoder_.class_embeddings)
 
     def _contexts(self, items: np.ndarray[Any, Any], targets: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
