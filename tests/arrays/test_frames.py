@@ -17,6 +17,7 @@ from hypothesis.extra import numpy as arrays
 from kit.bits import bits
 from kit.errors import raises
 
+from sylvan import XRLinear
 from sylvan.arrays import validate
 from sylvan.arrays.frames import is_frame, label_columns, labels_of, names_of, texts_of
 from sylvan.errors import DataError
@@ -181,6 +182,12 @@ def test_labels_in_a_column_of_lists(rows: list[Any]) -> None:
         assert labels_of(form) == rows and label_columns(form) is None
     missing = [rows[0], None, rows[2]]
     assert labels_of(pandas.Series(missing)) == labels_of(pyarrow.array(missing)) == rows
+
+
+@pytest.mark.parametrize("dtype", ["int64", "Int64", "int64[pyarrow]", object, "category"])
+def test_class_numbers_that_no_double_holds(dtype: Any) -> None:
+    numbers = [2**60 + 1, 2**60 + 2, 2**60 + 1]
+    assert XRLinear(n_jobs=1).fit(np.eye(3), pandas.Series(numbers, dtype=dtype)).classes_.tolist() == numbers[:2]
 
 
 def test_one_class_a_row_in_a_column() -> None:

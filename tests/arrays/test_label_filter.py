@@ -95,6 +95,7 @@ FAULTS: list[tuple[Any, object]] = [
     ([[1], 2, [3]], ("Row 1", 2)),
     (np.array([1, 0, 1, 1]), ("4", "mask.astype(bool)")),
     (MASK.astype(int), ("int64", "(3, 4)", "mask")),
+    (MASK.tolist(), ("True and False", "np.asarray")),
     (sp.csr_matrix(np.full((3, 4), np.nan)), "NaN"),
 ]
 

@@ -80,6 +80,7 @@ def test_a_flag_named_twice_is_one_label() -> None:
         (["whales", "sea"], "row 0"),
         (np.array(["whales", "sea"]), "row 0"),
         ([[0], 3], (1, "Y", 3)),
+        ([[True, False], [False, True]], ("Y", "True and False", "np.asarray")),
         ([[0], None], (1, "Y", "None")),
         ([[0], [-1]], ("Y", -1, "row 1")),
         ([[0], [1.5]], ("Y", "1.5", "row 1")),

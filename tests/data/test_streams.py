@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import io
 import lzma
@@ -36,7 +37,9 @@ def test_missing_folder_and_unreadable(tmp_path, load):
 
 
 @pytest.mark.parametrize("load", READERS)
-@pytest.mark.parametrize(("suffix", "pack"), [(".gz", gzip.compress), (".xz", lzma.compress)])
+@pytest.mark.parametrize(
+    ("suffix", "pack"), [(".gz", gzip.compress), (".xz", lzma.compress), (".bz2", bz2.compress)]
+)
 def test_damaged_packing(tmp_path, load, suffix, pack):
     path = tmp_path / f"a{suffix}"
     path.write_bytes(b"0 0:1\n")
@@ -46,10 +49,24 @@ def test_damaged_packing(tmp_path, load, suffix, pack):
     with raises(DataError, suffix, "content"):
         load(path)
     whole = pack(TEXT)
-    for damaged in (whole[: len(whole) // 2], whole[:-3], whole[:50] + bytes(40) + whole[90:]):
+    second = bytes([whole[0] ^ 1]) + whole[1:]  # of two files behind one another
+    for damaged in (
+        whole[: len(whole) // 2], whole[:-3], whole[:50] + bytes(40) + whole[90:], whole + second, whole + b"tail",
+    ):  # fmt: skip
         path.write_bytes(damaged)
         with raises(DataError, "cut"):
             load(path)
+
+
+@pytest.mark.parametrize(
+    ("suffix", "whole"),
+    [(".gz", gzip.compress(TEXT)), (".bz2", bz2.compress(TEXT)), (".xz", lzma.compress(TEXT) + bytes(4))],
+)
+def test_streams_behind_one_another_are_one_file(tmp_path, suffix, whole):
+    path = tmp_path / f"a{suffix}"
+    path.write_bytes(whole * 3)
+    with open_read(path) as stream:
+        assert stream.read() == TEXT * 3
 
 
 def test_packing_is_recognised_by_content(tmp_path):

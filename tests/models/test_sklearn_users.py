@@ -41,6 +41,15 @@ MODELS = [
 models = pytest.mark.parametrize("make", MODELS, ids=["XRLinear", "NeighborRanker", "Ensemble"])
 
 
+@models
+def test_a_class_that_is_denied_is_predicted_for_no_row(make: Any) -> None:
+    """Not even for a row without an answer, which otherwise has the most frequent class."""
+    model = make().fit(np.r_[X, X[:1]], [*NAMES, "elm"])
+    for options in ({"allowed": []}, {"denied": sorted(set(NAMES))}, {"allowed": [["oak"], []]}):
+        with raises(DataError, "Row", "predict", "rank"):
+            model.predict(X[:2], **options)
+
+
 @pytest.mark.parametrize(
     "Y",
     [IDS, IDS.tolist(), IDS.astype(float), IDS > 1, NAMES, NAMES.tolist(), NAMES.astype(object), FAR, FAR.tolist(),

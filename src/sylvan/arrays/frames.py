@@ -98,6 +98,8 @@ def _pandas_column(series: Any) -> Column:
         if kind == LISTS:
             return np.asarray(series.to_numpy(dtype=object))
         plain = isinstance(series.dtype, np.dtype) and series.dtype.kind in "biuf"
+        if not plain and sys.modules["pandas"].api.types.infer_dtype(series, skipna=False) == "integer":
+            return np.array(series.tolist())  # doubles are exact to 2**53 alone
         return np.asarray(series.to_numpy() if plain else series.to_numpy(dtype=np.float64, na_value=np.nan))
 
     def listed() -> list[Any]:

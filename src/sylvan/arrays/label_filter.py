@@ -34,8 +34,11 @@ class LabelFilter:
     n_labels: int
 
     @classmethod
-    def of(cls, allowed: Any, denied: Any, *, n_rows: int, n_labels: int) -> LabelFilter | None:
-        """The filter for a caller's ``allowed`` and ``denied``; None when both are None."""
+    def of(
+        cls, allowed: Any, denied: Any, *, n_rows: int, n_labels: int, shorter: bool = True
+    ) -> LabelFilter | None:
+        """The filter for a caller's ``allowed`` and ``denied``; None when both are None. Most labels that are allowed
+        become the few others that are denied, if ``shorter``."""
         if allowed is None and denied is None:
             return None
         yes = None if allowed is None else _listed(allowed, "allowed", n_rows, n_labels)
@@ -48,9 +51,9 @@ class LabelFilter:
             return cls(False, _others(yes, n_labels), no, n_labels)
         if len(no):
             yes = yes[~np.isin(yes, no, assume_unique=True)]
-        if 2 * len(yes) <= n_labels:
+        if 2 * len(yes) <= n_labels or not shorter:
             return cls(True, yes, None, n_labels)
-        return cls(False, _others(yes, n_labels), None, n_labels)  # the shorter list
+        return cls(False, _others(yes, n_labels), None, n_labels)
 
     def to_kernel(self) -> kernels.ListedLabels:
         """The filter in the form that kernels take."""

@@ -251,7 +251,10 @@ def listed_ids(
     flat = [value for row in rows for value in (row.tolist() if isinstance(row, np.ndarray) else row)]
     if len(flat) != int(lengths.sum()) or any(hasattr(item, "__len__") and not isinstance(item, str) for item in flat):
         raise DataError(f"{name} must hold lists of label ids, nested no deeper.")
-    return _whole(np.asarray(flat) if flat else np.empty(0, _INT64), lengths, name, 0, high), lengths
+    ids = np.asarray(flat) if flat else np.empty(0, _INT64)
+    if ids.dtype.kind == "b":
+        raise DataError(f"{name} holds lists of True and False, no label ids. Give them as an array: np.asarray(…).")
+    return _whole(ids, lengths, name, 0, high), lengths
 
 
 def refuse_indicator(ids: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64], name: str) -> None:

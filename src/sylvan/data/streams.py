@@ -26,10 +26,8 @@ PathLike = str | os.PathLike[str]
 
 _BOM = b"\xef\xbb\xbf"
 _BLOCK = 1 << 20
-_ZSTD_BLOCK = 1 << 12  # four bytes may unpack to 128 KiB
+_PACKED_BLOCK = 1 << 12  # of zstd, four bytes may unpack to 128 KiB
 _HEAD = 1 << 16
-
-
 # Byte order marks of encodings other than UTF-8; UTF-32's begins as UTF-16's.
 _MARKS = (
     (b"\xff\xfe\x00\x00", "utf-32"), (b"\x00\x00\xfe\xff", "utf-32"), (b"\xff\xfe", "utf-16"),
@@ -260,19 +258,24 @@ def _zstd(name: str) -> Any:
 
 def _unpack_zstd(packed: BinaryIO, name: str) -> Any:
     module = _zstd(name)
-    return _Pieces(_frames(packed, module)) if module.__name__ == "zstandard" else module.open(packed, "rb")
+    if module.__name__ == "zstandard":
+        return _Pieces(_streams(packed, lambda: module.ZstdDecompressor().decompressobj()))
+    return _Pieces(_streams(packed, module.ZstdDecompressor, _BLOCK))
 
 
-def _frames(packed: BinaryIO, zstandard: Any) -> Iterator[bytes]:
-    """What zstandard unpacks; its own reader takes the end of a file that is cut short for the end of the data."""
-    frame = None
-    while block := packed.read(_ZSTD_BLOCK):
-        while block:
-            frame = frame or zstandard.ZstdDecompressor().decompressobj()
-            yield frame.decompress(block)
-            block, frame = (frame.unused_data, None) if frame.eof else (b"", frame)
-    if frame is not None:
-        raise EOFError("the last frame has no end")
+def _streams(packed: BinaryIO, decompressor: Callable[[], Any], *limit: int, padding: bytes = b"") -> Iterator[bytes]:
+    """What the streams of a file hold, one behind the other, in pieces of ``limit`` bytes. Python's own readers leave
+    out all that follows the first stream from where it is damaged, and zstandard's all that is cut off."""
+    stream = None
+    while block := packed.read(_PACKED_BLOCK):
+        while block := block if stream else block.lstrip(padding):
+            stream = stream or decompressor()
+            yield stream.decompress(block, *limit)
+            while limit and not (stream.eof or stream.needs_input):
+                yield stream.decompress(b"", *limit)
+            block, stream = (stream.unused_data, None) if stream.eof else (b"", stream)
+    if stream is not None:
+        raise EOFError("the last stream has no end")
 
 
 class _Packing(NamedTuple):
@@ -289,9 +292,11 @@ _PACKINGS = {
         "gzip", re.compile(rb"\x1f\x8b"), lambda file, _: gzip.GzipFile(fileobj=file, mode="rb"),
         lambda file, _: gzip.GzipFile(filename="", fileobj=file, mode="wb", compresslevel=6, mtime=0),
     ),
-    ".xz": _Packing("xz", re.compile(rb"\xfd7zXZ\x00"), lambda file, _: lzma.LZMAFile(file),  # noqa: SIM115
+    ".xz": _Packing("xz", re.compile(rb"\xfd7zXZ\x00"),
+                    lambda file, _: _Pieces(_streams(file, lzma.LZMADecompressor, _BLOCK, padding=b"\0")),
                     lambda file, _: lzma.LZMAFile(file, "wb")),  # noqa: SIM115
-    ".bz2": _Packing("bzip2", re.compile(rb"BZh[1-9](?:1AY&SY|\x17rE8P)"), lambda file, _: bz2.BZ2File(file),
+    ".bz2": _Packing("bzip2", re.compile(rb"BZh[1-9](?:1AY&SY|\x17rE8P)"),
+                     lambda file, _: _Pieces(_streams(file, bz2.BZ2Decompressor, _BLOCK)),
                      lambda file, _: bz2.BZ2File(file, "wb")),
     # Python's own from 3.14 on, else the package zstandard.
     ".zst": _Packing("zstd", re.compile(rb"\x28\xb5\x2f\xfd"), _unpack_zstd,

@@ -443,12 +443,21 @@ class Estimator(Fitted):
         csr_matrix of int8, shape (n, n_labels_)
             Or a ``csr_array``, where scikit-learn is set to ``sparse_interface="sparray"``.
         or ndarray of shape (n,)
-            Classes, as ``fit`` was given them; the most frequent one for a row that :meth:`rank` has no answer to.
+            Classes, as ``fit`` was given them; the most frequent one for a row that :meth:`rank` has no answer to,
+            which is refused where ``allowed`` and ``denied`` forbid it.
         """
         if self.single_label_ and all(rule is None for rule in (k, threshold, expected, precision)):
             best = self.rank_plainly(X, 1, **options).labels[:, 0]
             if (best < 0).any():
-                best = np.where(best < 0, np.int32(self._usual_class()), best)
+                usual = np.int32(self._usual_class())
+                open_ = self._filter(options.get("allowed"), options.get("denied"), len(best))
+                rows = np.flatnonzero(best < 0).tolist()
+                if open_ is not None and (closed := [row for row in rows if not open_.mask(row)[usual]]):
+                    raise DataError(
+                        f"Row {closed[0]} has no answer among the classes that it may have, and predict needs one for "
+                        "each row: allow more classes, or take rank, which leaves such a row without."
+                    )
+                best = np.where(best < 0, usual, best)
             return scikit_learn.classes_of(self.vocabulary_, best)
         top = self.choose(X, k=k, threshold=threshold, expected=expected, precision=precision, **options)
         indicator: sp.csr_matrix = TopK(top.labels, np.ones_like(top.scores)).to_csr(self.n_labels_).astype(np.int8)

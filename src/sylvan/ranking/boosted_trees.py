@@ -122,8 +122,7 @@ def _grown(
         chosen = [cuts[f][p] if p < len(cuts[f]) else NEVER for f, p in zip(features, places, strict=True)]
         columns = np.append(columns, features).astype(np.int32)
         thresholds = np.append(thresholds, chosen).astype(np.float32)
-        to_right = flat.take(begin + features.take(node)) > places.astype(np.uint8).take(node)
-        node = 2 * node + to_right
+        node = 2 * node + (flat.take(begin + features.take(node)) > places.astype(np.uint8).take(node))
     return columns, thresholds, node.astype(np.int64)
 
 

@@ -203,6 +203,16 @@ def test_labels_of_rows_become_their_uris() -> None:
     assert all(name in str(warned.message) for name, warned in zip(("'sea'", "'urn:9'"), caught, strict=True))
 
 
+def test_a_label_of_two_subjects_is_said() -> None:
+    names = {"urn:x:planet": {"en": "Mercury"}, "urn:x:metal": {"en": "Mercury"}, "urn:x:3": {"en": "Sea", "fr": "Sea"}}
+    rows = [("a", ["Mercury", "Sea", "urn:x:metal"], None), ("b", ["Mercury"], None)]
+    with pytest.warns(DataWarning) as caught:
+        found = list(by_uris(rows, SubjectVocabulary(names), "a.csv"))
+    assert found == [("a", ["urn:x:planet", "urn:x:3", "urn:x:metal"], None), ("b", ["urn:x:planet"], None)]
+    (said,) = (str(warned.message) for warned in caught)
+    assert "1 label (in 2 of the rows' labels)" in said and "'Mercury' (urn:x:planet and urn:x:metal)" in said
+
+
 def test_both_forms_say_the_same(tmp_path: Path) -> None:
     lines, objects = tmp_path / "labels.tsv", tmp_path / "labels.jsonl.gz"
     lines.write_text("<urn:1>\twhale hunting\t catching of whales \n\nurn:2\tbread\t\nurn:1\tblubber\n", "utf-8")

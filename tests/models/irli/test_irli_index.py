@@ -68,7 +68,8 @@ def test_allowed_and_denied(compared: int, index: IRLIIndex, monkeypatch: pytest
     shared, rows = rng.random(800) < 0.3, rng.random((60, 800)) < 0.3
     exhaustive = {"probes": 32, "candidates": "all"}
     for options, mask in (
-        ({"allowed": shared}, shared[None]), ({"denied": np.flatnonzero(shared)}, ~shared[None]),
+        ({"allowed": shared}, shared[None]), ({"allowed": ~shared}, ~shared[None]),
+        ({"denied": np.flatnonzero(shared)}, ~shared[None]),
         ({"allowed": rows}, rows), ({"denied": rows}, ~rows), ({"allowed": shared, "denied": rows}, shared & ~rows),
     ):  # fmt: skip
         ids, distances, counts = index.search(QUERIES, 5, return_counts=True, **options, **exhaustive)
@@ -79,6 +80,8 @@ def test_allowed_and_denied(compared: int, index: IRLIIndex, monkeypatch: pytest
         assert np.take_along_axis(np.broadcast_to(mask, rows.shape), some, axis=1).all(), "of 40 that may be answered"
         if "allowed" not in options or compared < 0:
             assert (compared_with <= 40).all() and compared_with.mean() > 30
+        elif "denied" not in options:
+            np.testing.assert_array_equal(some, nearest(mask, 5))  # all that are allowed were compared
 
 
 def test_few_or_none_are_allowed(index: IRLIIndex) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
@@ -233,9 +234,11 @@ def objects(stream: InputStream) -> Iterator[tuple[str, dict[str, Any]]]:
             return
         begun = True
         try:
-            record = json.loads(line)
+            record = json.loads(line, object_pairs_hook=_each_name_once)
         except RecursionError as error:
             raise DataError(f"{place}: the JSON is nested too deeply.") from error
+        except DataError as error:
+            raise DataError(f"{place}: {error}") from None
         except ValueError as error:
             message = getattr(error, "msg", str(error))
             column = f" at character {error.colno}" if isinstance(error, json.JSONDecodeError) else ""
@@ -250,13 +253,24 @@ def _of_array(name: str, first: str, lines: list[str]) -> Iterator[tuple[str, di
     """The objects of a file that is one JSON array, which is read whole."""
     text = "\n".join([first, *lines])
     try:
-        records = json.loads(text)
+        records = json.loads(text, object_pairs_hook=_each_name_once)
+    except DataError as error:
+        raise DataError(f"{name}: {error}") from None
     except (ValueError, RecursionError) as error:
         rule = f"must be a JSON object a line, or one JSON array of objects ({error})"
         raise unexpected(f"{name}, line 1", rule, token(first.encode())) from error
     for number, record in enumerate(records, 1):
         place = f"{name}, object {number}"
         yield place, _sound_object(place, record, text, in_array=True)
+
+
+def _each_name_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON, of which Python would keep the last of several values of a name."""
+    record = dict(pairs)
+    if len(record) < len(pairs):
+        name = next(name for name, count in Counter(name for name, _ in pairs).items() if count > 1)
+        raise DataError(f"an object has the name {quoted(name)} twice: which value counts isn't certain; rename one.")
+    return record
 
 
 def _sound_object(place: str, record: Any, text: str, in_array: bool = False) -> dict[str, Any]:

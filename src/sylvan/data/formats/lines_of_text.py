@@ -287,6 +287,11 @@ def _pecos_rows(path: PathLike, items: PathLike | None) -> Iterator[Row]:
             number, colon, relevance = word.strip().partition("::")
             if not (number.isascii() and number.isdecimal()) or int(number) > highest:
                 raise DataError(f"{place}: label ids must be ints in [0, {highest}]{of}. Got {quoted(word)} instead.")
+            if number[0] == "0" != number:
+                raise DataError(
+                    f"{place}: label ids have no leading zeros. Got {quoted(number)} instead: say --format tsv "
+                    "--labels-field 1 --text-field 2 if these are names, such as class numbers."
+                )
             summed = relevances.get(int(number), 0.0) + _relevance(place, relevance) if colon else 1.0
             relevances[int(number)] = summed
         labels = list(relevances) if names is None else [names[id_] for id_ in relevances]

@@ -178,9 +178,11 @@ class SubjectVocabulary:
             for texts_by_uri in (alternative, hidden, definitions)
         )
         self._uris: dict[str, str] = {}
+        self._others: dict[str, str] = {}  # of a name that several subjects have, the second
         for uri, names in self.labels.items():
             for name in names.values():
-                self._uris.setdefault(name, uri)
+                if self._uris.setdefault(name, uri) != uri:
+                    self._others.setdefault(name, uri)
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -219,6 +221,10 @@ class SubjectVocabulary:
     def uri(self, label: str) -> str | None:
         """The URI of the subject with this label in any language, the first of several; or None."""
         return self._uris.get(label_name(label))
+
+    def other_uri(self, label: str) -> str | None:
+        """The second subject with this label in any language, if there is one."""
+        return self._others.get(label_name(label))
 
     @property
     def several_languages(self) -> str:
@@ -305,18 +311,26 @@ class SubjectVocabulary:
 def by_uris(rows: Iterable[Row], vocabulary: SubjectVocabulary, source: str) -> Iterator[Row]:
     """Rows whose labels are URIs of a vocabulary. A label that it lacks is left out, a URI stays: they are counted, and
     said at the end."""
-    unknown = Counter[str]()
+    unknown, shared = Counter[str](), Counter[str]()
     for text, labels, weights in rows:
         uris: dict[str, float] = {}
         for label, weight in zip(labels, weights or repeat(1.0)):  # noqa: B905
             name = label_name(str(label))
             uri = name if name in vocabulary else vocabulary.uri(name)
+            shared[name] += uri != name and vocabulary.other_uri(name) is not None
             if uri is None:
                 unknown[name] += 1
                 uri = name if looks_like_uri(name) else None
             if uri is not None:
                 uris[uri] = uris.get(uri, 0.0) + weight
         yield text, list(uris), None if weights is None else list(uris.values())
+    if shared := +shared:
+        name = next(iter(shared))
+        warn_data(
+            f"{source}: {counted(len(shared), 'label')} (in {sum(shared.values()):,} of the rows' labels) "
+            f"{are(len(shared))} that of several subjects, of which the first was taken, such as "
+            f"{quoted(name)} ({vocabulary.uri(name)} and {vocabulary.other_uri(name)}): write URIs to tell them apart."
+        )
     for are_uris, outcome in ((False, "left out"), (True, "kept by URI")):
         lacking = {name: n for name, n in unknown.items() if looks_like_uri(name) == are_uris}
         if lacking:

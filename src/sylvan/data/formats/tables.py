@@ -374,12 +374,16 @@ def rows_of_cells(
         refuse_repeated(place, names, "rename one, or give columns by their numbers")
     texts = [_position(place, column, names, width, _TEXTS) for column in layout.text_fields]
     labels = [_position(place, column, names, width, _LABELS) for column in layout.labels_field]
-    columns = names or [str(number) for number in range(1, width + 1)]
-    label_cells = LabelCells(name, layout.label_separator, ";", layout.delimiter)
+    unnamed = (names or [""] * width).count("")
+    columns = [name or (str(number) if unnamed > 1 else "") for number, name in enumerate(names or [""] * width, 1)]
+    label_cells, header = LabelCells(name, layout.label_separator, ";", layout.delimiter), sorted(names or ())
     rows = complete_rows(rows if layout.header else chain([(place, cells)], rows), name)
     for place, cells in label_cells.watched(rows):
         if len(cells) != width:
             raise DataError(f"{place}: the row has {len(cells)} cells, but the first has {width}.")
+        first = cells[0].removeprefix("\ufeff")
+        if names is not None and width > 1 and first in names and sorted((first, *cells[1:])) == header:
+            raise DataError(f"{place}: the header stands here again, as where files were joined: take this line out.")
         if records is not None:
             records.append(dict(zip(columns, cells, strict=True)))
         text = layout.separator.join(filter(None, (cells[i] for i in texts)))

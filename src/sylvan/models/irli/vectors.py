@@ -226,7 +226,7 @@ class VectorIndex(Fitted):
         vectors = self._comparable(queries, "search", "queries")
         k = validate.count(k, "k", owner="search", high=max(self._space()[2], MOST_ANSWERS))
         options = {"probes": probes, "min_votes": min_votes, "order": order, "candidates": candidates}
-        open_ids = LabelFilter.of(allowed, denied, n_rows=len(vectors), n_labels=self._space()[2])
+        open_ids = LabelFilter.of(allowed, denied, n_rows=len(vectors), n_labels=self._space()[2], shorter=False)
         answers = self._search(vectors, k, options, open_ids)
         return answers if return_counts else answers[:2]
 
