@@ -86,7 +86,8 @@ def budget_of(run: Record) -> tuple[Any, ...]:
     tuned = "table_learning_rate" if run.get("tuned") else None
     changed = [run.get(name) for name in CHANGES if name not in (tuned, "device")]
     marks = tuple(run.get("marks") or ())
-    return (run["task"], run["set"], run["epochs"], run.get("max_steps"), marks, run.get("tuned"), *changed)
+    rates = (run["tuned"], run["model"]) if run.get("tuned") else None  # of each model its own
+    return (run["task"], run["set"], run["epochs"], run.get("max_steps"), marks, rates, *changed)
 
 
 def _sentence(group: list[Record]) -> str:
