@@ -109,8 +109,9 @@ class LabelCells:
             warn_data(f"{self._name}: {words}; the first: {self._first_empty.removeprefix(self._name + ', ')}.")
 
     def _look(self, place: str, names: list[Any]) -> None:
-        if len(names) == 1 and not (self._plain or self._unread) and _LIKE_LIST.fullmatch(str(names[0])):
-            self._unread = [place, names[0]]
+        only = names[0] if len(names) == 1 and isinstance(names[0], str) else ""
+        if not (self._plain or self._unread) and _LIKE_LIST.fullmatch(only):
+            self._unread = [place, only]
         if not self._open or not names:
             return
         if len(names) > 1:
