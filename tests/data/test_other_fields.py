@@ -69,6 +69,11 @@ def test_cells_without_a_header_are_named_by_their_numbers(tmp_path: Path) -> No
     assert records == [[{"1": "x", "2": "1"}, {"1": "y", "2": "2"}]] and blocks[0].texts == ["x", "y"]
 
 
+def test_of_several_columns_without_names_each_has_its_number(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("text,labels,,\nx,1,p,q\n")
+    assert streamed(str(tmp_path / "a.csv"))[1] == [[{"text": "x", "labels": "1", "3": "p", "4": "q"}]]
+
+
 @pytest.mark.parametrize("kind", ["jsonl", "csv", "parquet"])
 def test_writers_leave_out_what_they_write_themselves(kind: str, tmp_path: Path) -> None:
     others = [{"text": "other", "labels": "other", "id": "x"}] * N
