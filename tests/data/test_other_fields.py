@@ -67,6 +67,8 @@ def test_cells_without_a_header_are_named_by_their_numbers(tmp_path: Path) -> No
     (tmp_path / "a.csv").write_text("x,1\ny,2\n")
     blocks, records = streamed(str(tmp_path / "a.csv"), text_columns=1, labels_columns=2)
     assert records == [[{"1": "x", "2": "1"}, {"1": "y", "2": "2"}]] and blocks[0].texts == ["x", "y"]
+    (tmp_path / "a.csv").write_text("x\ny\n")
+    assert streamed(str(tmp_path / "a.csv"), text_columns=1, labels_columns=None)[1] == [[{"1": "x"}, {"1": "y"}]]
 
 
 def test_of_several_columns_without_names_each_has_its_number(tmp_path: Path) -> None:

@@ -202,6 +202,8 @@ def test_stored_scores_are_answers_and_ties_go_to_the_lower_label() -> None:
     assert metrics.precision([[1]], scores, at=(2, 3)) == {2: 0.0, 3: pytest.approx(1 / 3)}
     assert scores.indices.tolist() == [3, 1, 2]  # the user's matrix is left as it was
     assert metrics.precision([[0]], np.array([[0.0, -1.0, -2.0]]), at=1) == {1: 1.0}  # 0 is a score here
+    with raises(DataError, "(1, 0)"):
+        metrics.precision(sp.csr_matrix([[1]]), np.zeros((1, 0)), at=1)
     long = sp.csr_matrix(sp.vstack([sp.csr_matrix(np.ones((1, 4))), sp.csr_matrix((40, 4))]))
     assert metrics.precision([[0, 1]] + [[3]] * 40, long, at=2) == {2: pytest.approx(1 / 41)}
 

@@ -48,6 +48,8 @@ def test_a_class_that_is_denied_is_predicted_for_no_row(make: Any) -> None:
     for options in ({"allowed": []}, {"denied": sorted(set(NAMES))}, {"allowed": [["oak"], []]}):
         with raises(DataError, "Row", "predict", "rank"):
             model.predict(X[:2], **options)
+    few = model.predict(np.zeros((1, 4)), allowed=(name for name in ("elm", "ash")))
+    assert few.tolist() in (["elm"], ["ash"])
 
 
 @pytest.mark.parametrize(

@@ -75,8 +75,8 @@ def check_truth(Y: Any, top: Any) -> validate.Csr:
 def check_answers(top: Any, truth: validate.Csr, width: int, inferred: bool) -> TopK | sp.csr_matrix:
     """The answers, checked against the truth; ``inferred`` says that the number of labels is only a guess."""
     if isinstance(top, np.ndarray) and top.ndim == 2 and top.dtype.kind == "f":  # probabilities of a few classes
-        every = np.arange(0, top.size + 1, top.shape[1]), np.tile(np.arange(top.shape[1]), len(top))
-        top = sp.csr_matrix((top.ravel(), every[1], every[0]), top.shape) if (top < 0).any() else sp.csr_matrix(top)
+        rows, labels = np.nonzero(np.ones_like(top) if (top < 0).any() else top)  # among negative scores, 0 is one too
+        top = sp.csr_matrix((top[rows, labels], (rows, labels)), top.shape)
     if sp.issparse(top):
         return _check_scores(top, truth, inferred)
     if not isinstance(top, TopK):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
@@ -447,15 +447,18 @@ class Estimator(Fitted):
             which is refused where ``allowed`` and ``denied`` forbid it.
         """
         if self.single_label_ and all(rule is None for rule in (k, threshold, expected, precision)):
+            # Some are read twice.
+            options |= {name: list(value) for name, value in options.items() if isinstance(value, Iterator)}
             best = self.rank_plainly(X, 1, **options).labels[:, 0]
             if (best < 0).any():
                 usual = np.int32(self._usual_class())
                 open_ = self._filter(options.get("allowed"), options.get("denied"), len(best))
-                rows = np.flatnonzero(best < 0).tolist()
-                if open_ is not None and (closed := [row for row in rows if not open_.mask(row)[usual]]):
+                rows = np.flatnonzero(best < 0)
+                all_usual = np.full(len(rows), usual)
+                if open_ is not None and not (may := open_.opens(all_usual, rows, (0, len(best)))).all():
                     raise DataError(
-                        f"Row {closed[0]} has no answer among the classes that it may have, and predict needs one for "
-                        "each row: allow more classes, or take rank, which leaves such a row without."
+                        f"Row {rows[may.argmin()]} has no answer among the classes that it may have, and predict needs "
+                        "one for each row: allow more classes, or take rank, which leaves such a row without."
                     )
                 best = np.where(best < 0, usual, best)
             return scikit_learn.classes_of(self.vocabulary_, best)

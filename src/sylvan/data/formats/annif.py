@@ -106,12 +106,10 @@ def _row(place: str, line: str) -> Row | None:
         if not line.strip():
             return None
         raise unexpected(place, "a line must be a text, a tab and URIs", quoted(line))
-    labels: dict[str, None] = {}
     for word in uris.split():
-        if (uri := bare_uri(word)) == word and not looks_like_uri(word):
+        if bare_uri(word) == word and not looks_like_uri(word):
             raise unexpected(place, "behind the tab stand URIs alone, <in angle brackets>", quoted(word))
-        labels[label_name(uri)] = None
-    return text, list(labels), None
+    return text, list(dict.fromkeys(label_name(bare_uri(uri)) for uri in uris.split())), None
 
 
 def write_annif_jsonl(

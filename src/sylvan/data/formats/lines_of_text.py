@@ -287,7 +287,7 @@ def _pecos_rows(path: PathLike, items: PathLike | None) -> Iterator[Row]:
             number, colon, relevance = word.strip().partition("::")
             if not (number.isascii() and number.isdecimal()) or int(number) > highest:
                 raise DataError(f"{place}: label ids must be ints in [0, {highest}]{of}. Got {quoted(word)} instead.")
-            if number[0] == "0" != number:
+            if number[0] == "0" and len(number) > 1:
                 raise DataError(
                     f"{place}: label ids have no leading zeros. Got {quoted(number)} instead: say --format tsv "
                     "--labels-field 1 --text-field 2 if these are names, such as class numbers."

@@ -317,14 +317,15 @@ def by_uris(rows: Iterable[Row], vocabulary: SubjectVocabulary, source: str) -> 
         for label, weight in zip(labels, weights or repeat(1.0)):  # noqa: B905
             name = label_name(str(label))
             uri = name if name in vocabulary else vocabulary.uri(name)
-            shared[name] += uri != name and vocabulary.other_uri(name) is not None
             if uri is None:
                 unknown[name] += 1
                 uri = name if looks_like_uri(name) else None
+            elif uri != name and vocabulary.other_uri(name):
+                shared[name] += 1
             if uri is not None:
                 uris[uri] = uris.get(uri, 0.0) + weight
         yield text, list(uris), None if weights is None else list(uris.values())
-    if shared := +shared:
+    if shared:
         name = next(iter(shared))
         warn_data(
             f"{source}: {counted(len(shared), 'label')} (in {sum(shared.values()):,} of the rows' labels) "

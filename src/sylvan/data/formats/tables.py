@@ -374,8 +374,8 @@ def rows_of_cells(
         refuse_repeated(place, names, "rename one, or give columns by their numbers")
     texts = [_position(place, column, names, width, _TEXTS) for column in layout.text_fields]
     labels = [_position(place, column, names, width, _LABELS) for column in layout.labels_field]
-    unnamed = (names or [""] * width).count("")
-    columns = [name or (str(number) if unnamed > 1 else "") for number, name in enumerate(names or [""] * width, 1)]
+    numbered = names is None or names.count("") > 1
+    columns = [name or (str(number) if numbered else "") for number, name in enumerate(names or [""] * width, 1)]
     label_cells, header = LabelCells(name, layout.label_separator, ";", layout.delimiter), sorted(names or ())
     rows = complete_rows(rows if layout.header else chain([(place, cells)], rows), name)
     for place, cells in label_cells.watched(rows):
