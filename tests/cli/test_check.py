@@ -116,6 +116,15 @@ def test_subjects_beside_a_vocabulary(call: Any) -> None:
     assert "2 subjects" in outcome.out and outcome.err == ""
 
 
+def test_subjects_whose_name_several_have_in_the_vocabulary(call: Any) -> None:
+    Path("subjects.tsv").write_text("urn:x:1\tWhaling\nurn:x:2\tBaking\nurn:x:3\tBaking\n")
+    each = found(call, SOUND, "--vocabulary subjects.tsv")["ambiguous"]
+    assert (each["count"], each["found"], each["fault"]) == (1, ["Baking"], True)
+    assert "urn:x:2 and urn:x:3" in each["advice"]
+    rows = [{"text": f"bread {i}", "labels": [f"urn:x:{2 + i % 2}"]} for i in range(6)]
+    assert found(call, rows, "--vocabulary subjects.tsv", code=0) == {}
+
+
 def test_examples_are_named_in_the_language(call: Any, refused: Any) -> None:
     """And a language that the vocabulary lacks, or one of other labels, is refused."""
     Path("subjects.csv").write_text("uri,label_en,label_fi\nurn:1,Baking,Leipominen\nurn:2,Whaling,Valaanpyynti\n")

@@ -90,7 +90,7 @@ def asking(folders: dict[str, str], tmp_path_factory: pytest.TempPathFactory) ->
     from sylvan import serve
 
     texts, labels, _ = sample()
-    examples = tmp_path_factory.mktemp("examples") / "train.jsonl"
+    examples = tmp_path_factory.mktemp("examples") / "train.jsonl.bz2"
     data.write_jsonl(examples, texts, labels)
     models = [
         serve.ServedFolder(name, path, examples=str(examples) if name == "books" else None)

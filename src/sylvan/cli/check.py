@@ -151,7 +151,7 @@ def command(ctx: click.Context, /, file: str, test: str | None, json_: str | Non
         for found in findings:
             click.echo(_line(found, shown, partial(_name, titles)))
         kinds = {found.kind for found in findings} | ({"leakage"} if test is None else set())
-        kinds |= {"unknown", "deprecated"} if titles is None else set()
+        kinds |= {"unknown", "ambiguous", "deprecated"} if titles is None else set()
         click.echo(f"Found none of: {', '.join(words for kind, words in KINDS.items() if kind not in kinds)}.")
     if is_faulty:
         ctx.exit(FAILURE)

@@ -17,6 +17,7 @@ import numpy as np
 from sylvan import data, store
 from sylvan.arrays.canonical import Csr
 from sylvan.data import LabelTerms, SubjectVocabulary, Vocabulary
+from sylvan.data.streams import unpacked_name
 from sylvan.errors import DataError, ModelError, SylvanError
 from sylvan.hub.card import Card, card_of, distinct_titles
 from sylvan.indexing import LabelTree
@@ -312,10 +313,10 @@ def _read_examples(path: str, version: Version) -> tuple[list[str], dict[str, li
     model, names = version.model, version.vocabulary
     if version.takes != "texts" or names is None:
         raise DataError(f"Examples are texts, as in {path}, but the model takes {version.takes}.")
-    lower = path.lower().removesuffix(".gz").removesuffix(".xz")
-    if lower.endswith((".jsonl", ".ndjson", ".json")):
+    unpacked = unpacked_name(path)
+    if unpacked.endswith((".jsonl", ".ndjson", ".json")):
         read = data.read_jsonl(path, text_fields=model.text_fields_, labels_field=model.labels_field_)
-    elif lower.endswith((".csv", ".tsv")):
+    elif unpacked.endswith((".csv", ".tsv")):
         read = data.read_table(path, text_columns=model.text_fields_, labels_columns=model.labels_field_)
     else:
         read = data.read_annif_tsv(path)

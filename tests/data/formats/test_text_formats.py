@@ -216,6 +216,8 @@ def test_annif_folders_of_every_kind(tmp_path):
 FAULTS = [
     (data.read_table, b"text;labels\n", {}, "line 1: there is no column 'text'. The first row names: 'text;labels'"),
     (data.read_table, b"text,labels\n", {}, "the file holds no rows"),
+    (data.read_table, b"text,labels\ra,b\r", {}, "line 1: lines must end in LF or CRLF, not CR"),
+    (data.read_table, b"a\tb\rc\td\r", {"delimiter": "\t", "text_columns": 1, "labels_columns": 2}, "not CR: save"),
     (data.read_table, b"text,labels\na,b\n\na\n", {}, "line 4: the row has 1 cells, but the first has 2"),
     (data.read_table, b'text,labels\n"a"b,c\n', {}, "line 2: not a row of CSV"),
     (data.read_table, b'text,labels\n"a\nb,c\n', {}, "line 2: not a row of CSV (unexpected end of data)"),

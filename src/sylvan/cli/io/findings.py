@@ -25,7 +25,8 @@ KINDS = {  # what is looked for, as it is said where none is found
     "empty": "records without text", "unlabelled": "records without subjects", "duplicates": "repeated records",
     "contradictions": "texts with other subjects each time", "delimiters": "delimiters in subjects",
     "near-duplicates": "subjects written in several ways",
-    "unknown": "subjects that the vocabulary lacks", "deprecated": "deprecated subjects",
+    "unknown": "subjects that the vocabulary lacks", "ambiguous": "subjects of which the vocabulary has several",
+    "deprecated": "deprecated subjects",
     "leakage": "test records to learn from",
 }  # fmt: skip
 FEW = 3  # records: a subject needs as many to be learned from them, and fewer that repeat others are no fault
@@ -184,8 +185,7 @@ class Records:
         leaked = np.flatnonzero(np.isin(texts, own) & has_text)
         if not len(leaked):
             return []
-        share = f"{100 * len(leaked) / test.n_rows:.1f}%"
-        records = f"{counted(len(leaked), 'record')} ({share})"
+        records = f"{counted(len(leaked), 'record')} ({100 * len(leaked) / test.n_rows:.1f}%)"
         words = f"{records} of the test file {are(len(leaked))} among those to learn from"
         other = int(np.flatnonzero(own == texts[leaked[0]])[0])
         advice = "Figures on them are too good: leave them out of one of the files."
@@ -219,7 +219,8 @@ class Records:
     def _of_vocabulary(self, vocabulary: SubjectVocabulary | None) -> Iterable[Finding]:
         if vocabulary is None:
             return
-        missing = [label for label in self.labels if str(label) not in vocabulary and not vocabulary.uri(str(label))]
+        uris = {label: vocabulary.uri(str(label)) for label in self.labels if str(label) not in vocabulary}
+        missing = [label for label, uri in uris.items() if uri is None]
         old = [label for label in missing if str(label) in vocabulary.deprecated]
         missing = [label for label in missing if str(label) not in vocabulary.deprecated]
         if len(missing) == len(self.labels):
@@ -227,14 +228,17 @@ class Records:
             raise DataError(
                 f"The vocabulary has none of the file's subjects: it has {other!r:.80}, the file {example!r:.80}."
             )
-        if n := len(missing):
-            words = f"{counted(n, 'subject')} that the vocabulary lacks"
-            yield self._labelled("unknown", missing, words, "Correct them, or add them to the vocabulary.")
-        if n := len(old):
-            words = f"{counted(n, 'subject')} that the vocabulary has deprecated"
-            instead = vocabulary.deprecated[str(old[0])]
-            advice = f"Its place has {instead}." if instead else "Take those that replace them."
-            yield self._labelled("deprecated", old, words, advice)
+        shared = [label for label in uris if vocabulary.other_uri(str(label))]
+        both = "".join(f", here {uris[label]} and {vocabulary.other_uri(str(label))}" for label in shared[:1])
+        instead = old and vocabulary.deprecated[str(old[0])]
+        replaced = f"Its place has {instead}." if instead else "Take those that replace them."
+        for kind, labels, fault, advice in (
+            ("unknown", missing, "that the vocabulary lacks", "Correct them, or add them to the vocabulary."),
+            ("ambiguous", shared, "of which the vocabulary has several", f"Write URIs to tell them apart{both}."),
+            ("deprecated", old, "that the vocabulary has deprecated", replaced),
+        ):
+            if labels:
+                yield self._labelled(kind, labels, f"{counted(len(labels), 'subject')} {fault}", advice)
 
     def _rare(self) -> Iterable[Finding]:
         rare = [label for label, (n, _) in self.labels.items() if n < FEW]

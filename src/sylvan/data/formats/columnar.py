@@ -20,7 +20,7 @@ from sylvan.data.formats.format import Format, Layout, Records
 from sylvan.data.formats.jsonl import labels_and_weights, read_records
 from sylvan.data.label_cells import AUTO, LabelCells
 from sylvan.data.other_fields import RecordColumns, arrow_column, with_others
-from sylvan.data.streams import PathLike, open_read, open_write, shown
+from sylvan.data.streams import PathLike, open_read, open_write, shown, unpacked_name
 from sylvan.data.text_rows import (
     Label,
     Row,
@@ -390,8 +390,8 @@ def write_parquet(
         lengths differ, the file can't be written or pyarrow is missing.
     """
     pa = need_pyarrow()
-    if os.fspath(path).endswith((".gz", ".xz")):
-        raise DataError(f"{shown(path)}: Parquet packs its columns itself: name it without .gz or .xz.")
+    if unpacked_name(path) != os.fspath(path).lower():
+        raise DataError(f"{shown(path)}: Parquet packs its columns itself: name it without a second ending.")
     rows = with_others(paired(texts, labels, weights), others)
     waiting: list[tuple[Row, Mapping[str, Any]]] = []  # until a label tells its type, which is the whole file's
     kind: type | None = None
