@@ -253,7 +253,7 @@ def test_rows_are_given_again(call: Any, refused: Any) -> None:
         ("--forget empty", "names no row"),
         ("--forget far", r"numbered in [0, 35]"),
         ("--merge Whaling", "--merge takes A,B=C"),
-        ("--merge Nothing=Whaling", "--merge takes A,B=C"),
+        ("--merge Nothing=Whaling", "'Nothing' is no label"),
         ("--merge Whaling=Whaling", "can't be merged with itself"),
         ("--merge Baking=Whaling --merge 'Boats, small=Whaling'", "gives 'Whaling' twice"),
         ("train.jsonl --rows train.jsonl", "keeps its rows"),
@@ -266,6 +266,26 @@ def test_what_can_not_be_learned_changes_nothing(refused: Any, words: str, why: 
     before = bits(M)
     refused(why, f"update m {words}")
     assert bits(M) == before
+
+
+def test_a_merge_that_may_be_read_in_two_ways_is_refused(call: Any, refused: Any) -> None:
+    names = ["a", "b", "a,b", "c=d", "d", "b=c"]
+    rows = [{"text": f"topic{number} {i}", "labels": [name]} for number, name in enumerate(names) for i in range(6)]
+    data.write_records("train.jsonl", rows)
+    call("train xr-linear train.jsonl --model m --set keep_rows=true -q")
+    refused('{"d": ["a", "b"]} and {"d": ["a,b"]}', "update m --merge a,b=d")
+    refused('{"c=d": ["b"]} and {"d": ["b=c"]}', "update m --merge b=c=d")
+    refused("is no label", "update", "m", "--merge", '{"d": ["a,b", "x"]}')
+    assert call("update", "m", "--merge", '{"d": ["a,b"]}').err == "Updated m: 1 label merged.\n"
+    model = sylvan.load(M)
+    assert names[:2] == list(model.vocabulary_)[:2] and model.removed_labels_.tolist() == [names.index("a,b")]
+
+
+@pytest.mark.usefixtures("trained")
+def test_what_is_refused_says_nothing_of_rows_learned_again(call: Any, refused: Any) -> None:
+    write("new.jsonl", ["Railways"], 3)
+    call("update m new.jsonl")
+    assert "Warning" not in refused("none of the model's", "update m new.jsonl --rename Nothing=x")
 
 
 def test_buckets_learn_with_known_rows_beside(call: Any, refused: Any) -> None:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
+import json
+from collections.abc import Iterator
 from typing import Any
 
 import click
@@ -23,7 +27,7 @@ _CHANGES = ("new", "renames", "remove", "merges", "forget", "label_texts")
 @click.option("--remove", metavar="FILE", help="Labels that are never to be answered again, one per line: names, or "
               "the ids of a model over matrices (- for stdin).")  # fmt: skip
 @click.option("--merge", "merges", multiple=True, metavar="A,B=C", help="Let the rows of labels A and B be those of "
-              "label C.")  # fmt: skip
+              "label C; also as JSON, {\"C\": [\"A\", \"B\"]}.")  # fmt: skip
 @click.option("--forget", metavar="FILE", help="Ids of rows that the model is to know nothing of any more, one per "
               "line; the first row of its training is 0.")  # fmt: skip
 @click.option("--label-texts", metavar="FILE", help="Texts of labels that are new, or have none yet, or have had "
@@ -98,34 +102,36 @@ def _changed(folder: str, flags: dict[str, Any], keep: int | None) -> str:
         else:
             model.update(X, Y, **options)
             counts["added"] = model.n_labels_ - n_labels
+    warning = ""
     if new is not None:
         n_repeated = None if keep is None or kept is None else kept_rows(model).repeated(kept.next_id)
-        _warn_of_repeated(folder, new, n_repeated, f"; sylvan update {folder} --undo goes back" if keep else "")
+        warning = _repeated(folder, new, n_repeated, f"; sylvan update {folder} --undo goes back" if keep else "")
     if flags["remove"] is not None:
         gone = read_labels(flags["remove"], model)
         model, counts["removed"] = model.without_labels(gone), len(set(gone))
     if flags["renames"]:
         names = _read_renames(flags["renames"], model)
         model, counts["renamed"] = model.with_label_names(names), len(names)
+    if keep is not None:
+        state = model.to_state()
+        state.meta[HISTORY] = noted(history, counts)
+        state.meta.update(training_notes(folder, flags["new"]))
+        store.save(folder, state, keep=keep)
+    click.echo(warning, err=True, nl=bool(warning))
     if keep is None:
         return f"Would update {folder}: {words_of(counts)}.{plan}"
-    state = model.to_state()
-    state.meta[HISTORY] = noted(history, counts)
-    state.meta.update(training_notes(folder, flags["new"]))
-    store.save(folder, state, keep=keep)
     return f"Updated {folder}: {words_of(counts)}.{LOST_THRESHOLD.format(folder) if THRESHOLD in before.meta else ''}"
 
 
-def _warn_of_repeated(folder: str, path: str, n_rows: int | None, way: str) -> None:
-    """Say that the model had learned rows of a file before: how many, or None where the rows that it keeps don't tell,
-    but the file itself may be one that it has learned."""
+def _repeated(folder: str, path: str, n_rows: int | None, way: str) -> str:
+    """A warning that the model had learned rows of a file before: how many, or None where the rows that it keeps don't
+    tell, but the file itself may be one that it has learned; empty where it hadn't."""
     from sylvan.cli.models import training_name
 
     if n_rows is None and training_name(folder, path) is not None:
-        click.echo(f"Warning: the model has learned from {path} before: its rows count twice then{way}.", err=True)
-    elif n_rows:
-        had = f"Warning: the model had learned {n_rows:,} of the rows of {path} before, with the same labels"
-        click.echo(f"{had}: they count twice now{way}.", err=True)
+        return f"Warning: the model has learned from {path} before: its rows count twice then{way}."
+    had = f"Warning: the model had learned {n_rows or 0:,} of the rows of {path} before, with the same labels"
+    return f"{had}: they count twice now{way}." if n_rows else ""
 
 
 def _row_changes(folder: str, model: Any, flags: dict[str, Any]) -> tuple[tuple[Any, Any], dict[str, Any]]:
@@ -179,19 +185,38 @@ def _splits(word: str) -> list[tuple[str, str]]:
 
 
 def _read_merges(words: tuple[str, ...], model: Any) -> dict[Any, list[Any]]:
-    """What ``A,B=C`` says; where names hold signs or commas themselves, those that divide known names count."""
+    """What ``A,B=C`` says, or ``{"C": ["A", "B"]}``; where names hold signs or commas themselves, those that divide
+    known names count, if one way does."""
     merges: dict[Any, list[Any]] = {}
     for word in words:
-        for before, behind in _splits(word):
-            into, labels = _label(behind, model), _labels(before.split(","), model)
-            if into is not None and labels:
-                break
-        else:
-            raise ParameterError(f"--merge takes A,B=C, labels and the one that they become. Got {word!r} instead.")
+        readings = list(itertools.islice(_readings(word, model), 2))
+        if len(readings) != 1:
+            before, _, behind = word.rpartition("=")
+            unknown = next((name for name in (*before.split(","), behind) if _label(name, model) is None), word)
+            ways = " and ".join(json.dumps({into: labels}, ensure_ascii=False) for into, labels in readings)
+            fault = f"which may be {ways}: write the one that you mean" if ways else f"but {unknown!r} is no label"
+            raise ParameterError(
+                f"--merge takes A,B=C, labels of the model and the one that they become. Got {word!r} instead, {fault}."
+            )
+        into, labels = readings[0]
         if into in merges:
-            raise ParameterError(f"--merge gives {behind!r} twice.")
+            raise ParameterError(f"--merge gives {into!r} twice.")
         merges[into] = labels
     return merges
+
+
+def _readings(word: str, model: Any) -> Iterator[tuple[Any, list[Any]]]:
+    """Each way to read labels of the model and the one that they become."""
+    with contextlib.suppress(ValueError, AttributeError):
+        for name, names in json.loads(word).items():
+            into, labels = _label(str(name), model), [_label(str(each), model) for each in names]
+            if into is not None and labels and None not in labels:
+                yield into, labels
+        return
+    for before, behind in _splits(word):
+        into = _label(behind, model)
+        if into is not None:
+            yield from ((into, labels) for labels in _lists(before.split(","), model) if labels)
 
 
 def _label(word: str, model: Any) -> str | int | None:
@@ -201,16 +226,14 @@ def _label(word: str, model: Any) -> str | int | None:
     return int(word) if word.isdigit() and int(word) < model.n_labels_ else None
 
 
-def _labels(parts: list[str], model: Any) -> list[Any]:
-    """The labels that parts between commas name, some of which belong together; none where they can't be read."""
+def _lists(parts: list[str], model: Any) -> Iterator[list[Any]]:
+    """Each list of labels that parts between commas may name, some of which belong together."""
     if not parts:
-        return []
+        yield []
     for n in range(1, len(parts) + 1):
         first = _label(",".join(parts[:n]), model)
-        remainder = _labels(parts[n:], model)
-        if first is not None and (remainder or n == len(parts)):
-            return [first, *remainder]
-    return []
+        if first is not None:
+            yield from ([first, *others] for others in _lists(parts[n:], model))
 
 
 def _read_renames(words: tuple[str, ...], model: Any) -> dict[str, str]:

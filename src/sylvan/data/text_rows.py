@@ -20,7 +20,7 @@ Label = str | int
 Row = tuple[str, list[Any], list[float] | None]
 _STEP = 4096
 _BREAK = re.compile(r"[\n\r]")
-LINE_ENDS = "lines must end in LF or CRLF, not CR: save the file with such ends"
+CR_ENDS = "lines must end in LF or CRLF, not CR: save the file with such ends"
 
 
 class TextData(NamedTuple):

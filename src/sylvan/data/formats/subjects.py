@@ -14,16 +14,7 @@ from sylvan.data.formats.jsonl import objects, read_records
 from sylvan.data.formats.rdf import RDF_FORMS, read_skos
 from sylvan.data.label_terms import LabelTerms
 from sylvan.data.streams import InputStream, PathLike, open_read, open_write, shown, unpacked_name
-from sylvan.data.text_rows import (
-    LINE_ENDS,
-    Row,
-    complete_rows,
-    encoded,
-    quoted,
-    refuse_repeated,
-    text_lines,
-    unexpected,
-)
+from sylvan.data.text_rows import CR_ENDS, Row, complete_rows, encoded, quoted, refuse_repeated, text_lines, unexpected
 from sylvan.errors import DataError, warn_data
 from sylvan.labels.vocabulary import bare_uri, label_name, looks_like_uri
 from sylvan.params.wording import are, counted
@@ -106,7 +97,7 @@ def sound_lines(lines: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
     """The lines that aren't blank; those that end in CR alone, which reads as one line, are refused."""
     for place, line in lines:
         if "\r" in line.strip():
-            raise unexpected(place, LINE_ENDS, quoted(line))
+            raise unexpected(place, CR_ENDS, quoted(line))
         if line.strip():
             yield place, line
 

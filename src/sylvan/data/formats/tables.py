@@ -17,7 +17,7 @@ from sylvan.data.label_cells import AUTO, LabelCells
 from sylvan.data.other_fields import RecordColumns, cell_of, with_others
 from sylvan.data.streams import InputStream, PathLike, head_of, open_read, open_write, unpacked_name
 from sylvan.data.text_rows import (
-    LINE_ENDS,
+    CR_ENDS,
     Label,
     Row,
     TextData,
@@ -68,7 +68,7 @@ def read_cells(stream: InputStream, delimiter: str, quoting: bool | None) -> Ite
     if first is None:
         return
     if "\r" in first.rstrip("\r\n") and '"' not in first:  # the whole file is one line, but to a spreadsheet
-        raise unexpected(f"{stream.name}, line 1", LINE_ENDS, quoted(first))
+        raise unexpected(f"{stream.name}, line 1", CR_ENDS, quoted(first))
     declared = declared_delimiter(first)
     if declared is None:
         lines.put_back([first])

@@ -7,7 +7,9 @@ import asyncio
 import contextlib
 import functools
 import hashlib
+import json
 import os
+import re
 import sys
 import tempfile
 from pathlib import Path
@@ -17,6 +19,7 @@ import msgspec
 
 from sylvan.models.blocks import has_probabilities
 from sylvan.params.wording import counted
+from sylvan.serve.answers import known_label
 from sylvan.serve.bodies import texts_of
 from sylvan.serve.calls import ADMIN, ANYONE, JSON, Call, Operation, Reply
 from sylvan.serve.problems import Problem
@@ -194,7 +197,8 @@ async def update(call: Call) -> Updated:
         raise Problem(422, "There is nothing to do: give 'texts' and 'labels', 'forget' or 'merge'.")
     if not all(body.merge.values()):
         raise Problem(422, "The 'merge' field must name labels for each that they become. Got none.")
-    message = await _run_update(served.folder.folder, version, texts_of(version, body.texts, call.limits), body)
+    merges = {_label(version, into): [_label(version, name) for name in names] for into, names in body.merge.items()}
+    message = await _run_update(served.folder.folder, version, texts_of(version, body.texts, call.limits), body, merges)
     await served.reload()
     call.version = served.version()
     return Updated(call.version.checksum, message)
@@ -208,7 +212,14 @@ async def reload(call: Call) -> Reloaded:
     return Reloaded(call.version.checksum, changed, served.message)
 
 
-async def _run_update(folder: str, version: Version, texts: list[str], body: Any) -> str:
+def _label(version: Version, name: str) -> str:
+    """The name of a label that is to be merged."""
+    return str(version.label(known_label(version, name, "merge")))
+
+
+async def _run_update(
+    folder: str, version: Version, texts: list[str], body: Any, merges: dict[str, list[str]]
+) -> str:
     """Have ``sylvan update`` do it, in a process of its own: whatever memory it takes is gone with it."""
     with tempfile.TemporaryDirectory(prefix="sylvan-update-") as scratch:
         words = [sys.executable, "-m", "sylvan", "update", folder]
@@ -223,11 +234,13 @@ async def _run_update(folder: str, version: Version, texts: list[str], body: Any
             words += ["--forget", os.path.join(scratch, "ids.txt")]
             with open(words[-1], "w", encoding="ascii") as lines:
                 lines.writelines(f"{number}\n" for number in body.forget)
-        words += [f"--merge={','.join(labels)}={into}" for into, labels in body.merge.items()]
+        # As JSON: a label's name may hold commas and equals signs.
+        words += [f"--merge={json.dumps({into: names})}" for into, names in merges.items()]
         code, said = await _run(words)
+    said = re.sub(r"^Read .*\n", "", said, flags=re.MULTILINE).replace(f"{scratch}{os.sep}", "")
     if code:
-        sentence = said.removeprefix("Error: ").strip() or f"The update ended with exit code {code}."
-        raise Problem(422 if code == _BAD_USAGE else 503, sentence)
+        sentence = re.split(r"^Error: ", said, flags=re.MULTILINE)[-1].strip()
+        raise Problem(422 if code == _BAD_USAGE else 503, sentence or f"The update ended with exit code {code}.")
     return said.strip()
 
 
