@@ -128,6 +128,8 @@ def test_a_file_of_answers_has_its_models_figures(call: Any) -> None:
     for name in ("P", "R", "nDCG", "F1"):
         assert of_file["measures"][name] == pytest.approx(of_model["measures"][name])
     assert (of_file["rows"], of_file["rows_measured"]) == (60, 59)
+    deeper = call("evaluate answers.jsonl {records} -k 1,5").err
+    assert "answers.jsonl has at most 3 answers to a record: figures at 5 can't be compared" in deeper
 
 
 def test_two_models_side_by_side(call: Any, files: Any) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from kit.bits import bits
 
 import sylvan
 from sylvan import Ensemble, Reranker, TextModel, data, load, preset
@@ -32,6 +35,22 @@ def test_probabilities_and_slices_of_a_joined_model(files: Any, call: Any, kind:
     if kind != "npz":
         call(f"ensemble {model} {model} --model out --fit-weights {dev} -q")
         assert load("out").weights_.sum() == pytest.approx(1)
+
+
+@pytest.mark.parametrize("command", [
+    "ensemble one {text-model} --model one", "compress one -o one", "index {base.npy} --index one",
+    "import --from libpecos {libpecos} --model one",
+])  # fmt: skip
+def test_a_model_that_is_replaced_stays_as_the_earlier_version(command: str, call: Any, files: Any) -> None:
+    shutil.copytree(files.text_model, "one")
+    np.save("base.npy", np.eye(64, 8, dtype=np.float32))
+    fixtures = Path(__file__).parents[1] / "importers" / "fixtures"
+    words = command.replace("{libpecos}", str(fixtures / "libpecos")).replace("{base.npy}", "base.npy")
+    outcome = call(words)
+    assert "The model that was there stays: sylvan update one --undo goes back to it." in outcome.out + outcome.err
+    assert not isinstance(load("one"), TextModel) or "compress" in command
+    call("update one --undo")
+    assert bits(Path("one")) == bits(Path(files.text_model))
 
 
 def test_platt_and_too_few_rows(call: Any) -> None:

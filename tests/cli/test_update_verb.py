@@ -276,9 +276,9 @@ def test_a_merge_that_may_be_read_in_two_ways_is_refused(call: Any, refused: Any
     refused('{"d": ["a", "b"]} and {"d": ["a,b"]}', "update m --merge a,b=d")
     refused('{"c=d": ["b"]} and {"d": ["b=c"]}', "update m --merge b=c=d")
     refused("is no label", "update", "m", "--merge", '{"d": ["a,b", "x"]}')
+    (number,) = sylvan.load(M).vocabulary_.ids(["a,b"])
     assert call("update", "m", "--merge", '{"d": ["a,b"]}').err == "Updated m: 1 label merged.\n"
-    model = sylvan.load(M)
-    assert names[:2] == list(model.vocabulary_)[:2] and model.removed_labels_.tolist() == [names.index("a,b")]
+    assert sylvan.load(M).removed_labels_.tolist() == [number]
 
 
 @pytest.mark.usefixtures("trained")

@@ -136,6 +136,12 @@ def test_what_one_class_a_row_is() -> None:
         assert not one_class_a_row(Y)
 
 
+def test_names_in_a_matrix_are_refused() -> None:
+    for Y, way in (([["a"], ["b"]], "Y.ravel()"), ([["a", "b"], ["b", "c"]], "a list of labels for each row")):
+        with raises(DataError, way):
+            XRLinear().fit(np.eye(2), np.array(Y))
+
+
 def test_scikit_learn_stratifies_folds() -> None:
     rows, y = load_iris(return_X_y=True)
     names = np.array(["setosa", "versicolor", "virginica"])[y]

@@ -275,6 +275,8 @@ def test_a_study_of_something_else(rows: Any, tmp_path: Path) -> None:
         tuned(([*rows[0][:-1], "other"], rows[1]), max_trials=1, study=tmp_path / "study")
     with raises(ModelError, "ranges"):
         tuned(rows, max_trials=1, study=tmp_path / "study", max_size="1MB")
+    with raises(ModelError, "it has other held-out rows."):
+        tuned(rows, max_trials=1, study=tmp_path / "study", holdout="last")
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "file").write_text("x")
     with raises(ModelError, "study", "something"):

@@ -40,7 +40,7 @@ def command(model: str, target: str, max_size: str | None, rows: str | None, **f
     """
     from sylvan import store
     from sylvan.cli.evaluate import AT, measure
-    from sylvan.cli.models import LOST_THRESHOLD, input_for, load_model, training_notes
+    from sylvan.cli.models import LOST_THRESHOLD, input_for, load_model, save_state, training_notes
     from sylvan.errors import ParameterError
     from sylvan.hub.card import COMPRESSED, MEASURED, THRESHOLD
     from sylvan.runtime.memory import parse_bytes
@@ -64,11 +64,11 @@ def command(model: str, target: str, max_size: str | None, rows: str | None, **f
         state.meta[COMPRESSED]["measures_before"] = results[0].as_json()["measures"]
         state.meta[MEASURED] = {"on": os.path.basename(os.path.abspath(rows)), **results[1].as_json()}
     lost = LOST_THRESHOLD.format(target) if THRESHOLD in store.contents(model)["model"]["meta"] else ""
-    store.save(target, state)
+    replaced = save_state(target, state)
     if results:
         click.echo(_table(*results))
     words = f"Compressed {model} of {size_words(before)} to {target} of {folder_size(target)}"
-    say(flags, f"{words}; weights are {' and '.join(types)}.{lost}", err=True)
+    say(flags, f"{words}; weights are {' and '.join(types)}.{lost}{replaced}", err=True)
 
 
 def _table(before: Measured, after: Measured) -> str:

@@ -41,8 +41,7 @@ def command(models: tuple[str, ...], target: str, holdout: str | None, **flags: 
       sylvan ensemble runs/a runs/b --model runs/both --weights 0.9,0.1 --calibrate dev.jsonl
       sylvan predict runs/both test.jsonl --threshold 0.4
     """
-    from sylvan import store
-    from sylvan.cli.models import TRAINED_ON, load_model, training_files
+    from sylvan.cli.models import TRAINED_ON, load_model, save_state, training_files
     from sylvan.models.ensembles.ensemble import Ensemble
 
     weights, calibrated_on = flags["weights"], flags["calibrated_on"]
@@ -67,9 +66,9 @@ def command(models: tuple[str, ...], target: str, holdout: str | None, **flags: 
             joined.calibrate(*_labelled(joined, calibrated_on, flags))
     state = joined.to_state()
     state.meta[TRAINED_ON] = training_files(models, [holdout, calibrated_on])
-    store.save(target, state)
+    replaced = save_state(target, state)
     words = ", ".join(f"{name} {weight:.3g}" for name, weight in zip(models, joined.weights_, strict=True))
-    say(flags, f"Joined {counted(len(models), 'model')} in {target}; weights: {words}.", err=True)
+    say(flags, f"Joined {counted(len(models), 'model')} in {target}; weights: {words}.{replaced}", err=True)
     path = calibrated_on or holdout
     if joined.calibrator_ is not None:
         words = f"calibrated on {path}."

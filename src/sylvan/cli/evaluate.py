@@ -489,7 +489,7 @@ def _detailed(model: str, test: str, at: tuple[int, ...], flags: Mapping[str, An
         titles, source = read_titles({**flags, "vocabulary": flags["subjects"]}), open_input(test, flags)
         if not isinstance(source, TextInput):
             raise DataError(f"Answers in a file are to texts with labels, but {source.name} is {source.words}.")
-        Y, top, names = read_answers(model, source)
+        Y, top, names = read_answers(model, source, max(at))
         n_rows, rows = Y.shape[0], np.flatnonzero(np.diff(Y.indptr))
         Y, top = Y[rows], resized(TopK(top.labels[rows], top.scores[rows]), max(*at, top.k))
         measures, ends = {name: each(Y, top, at=at) for name, each in _PLAIN.items()}, metrics.intervals(Y, top, at)

@@ -41,6 +41,7 @@ def command(ctx: click.Context, /, source: str, folder: str, labels: str | None,
     """
     from sylvan import importers
     from sylvan.cli.io.inputs import read_names
+    from sylvan.cli.models import save_state
     from sylvan.data import Vocabulary
     from sylvan.models.text import TextModel
     from sylvan.store import check_target
@@ -61,7 +62,7 @@ def command(ctx: click.Context, /, source: str, folder: str, labels: str | None,
     result: Any = model
     if names is not None:
         result = TextModel.from_parts(load(flags["vectorizer"], expected=TfidfVectorizer), model, names)
-    result.save(folder)
+    replaced = save_state(folder, result.to_state())
     Session.of(ctx).written = f"the model was saved in {folder}"
     if not quiet:
         click.echo(f"Read {source}, a model of {_LIBRARIES[library]}: {counted(model.n_features_, 'feature')}")
@@ -70,5 +71,5 @@ def command(ctx: click.Context, /, source: str, folder: str, labels: str | None,
         combine = model.combine if isinstance(model.combine, str) else ", ".join(model.combine)
         scaled = ", rows scaled to unit length" if model.normalize else ""
         click.echo(f"  scores combined by {combine}, a beam of {model.beam}{scaled}")
-        click.echo(f"Saved it in {folder} ({folder_size(folder)})")
+        click.echo(f"Saved it in {folder} ({folder_size(folder)}).{replaced}")
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from sylvan import data
 from sylvan.cli import options as of
+from sylvan.cli.models import save_state
 from sylvan.cli.options import resume_options, working
 from sylvan.cli.session import Session, folder_size, keep_inputs, quietly, say
 from sylvan.errors import ModelError, ParameterError
@@ -106,11 +107,11 @@ def _build(session: Session, index: Any, base: str, folder: str, flags: dict[str
     tuned = getattr(index, "tuning_", None) if flags["recall"] is None else index.tune(tune_on, flags["recall"])
     for shard, tuning in enumerate(tuned if isinstance(tuned, list) else [tuned] * (tuned is not None)):
         say(flags, f"{f'Shard {shard}: ' if isinstance(tuned, list) else ''}{tuning.text()}")
-    index.save(folder)
+    replaced = save_state(folder, index.to_state())
     if checkpoint is not None:
         checkpoint.remove()
     session.written = f"the index was saved in {folder}"
-    say(flags, f"Saved it in {folder} ({folder_size(folder)}).")
+    say(flags, f"Saved it in {folder} ({folder_size(folder)}).{replaced}")
     result = index.report()
     reports = result if isinstance(result, list) else [result]
     for report in reports:

@@ -162,11 +162,9 @@ def need_disk(model: Any, inputs: Any, labels: Any, options: Mapping[str, Any], 
 def save_model(
     session: Session, model: Any, folder: str, flags: Mapping[str, Any], checkpoint: Any = None
 ) -> str:
-    """Save a model and take its checkpoint away; where the disk is full, save it on another one. A model that was there
-    stays as the earlier version: a sentence says how to go back, and else is empty."""
-    is_replaced = _holds_model(folder)
+    """:func:`save_state` of a model, whose checkpoint is taken away; where the disk is full, it is saved on another."""
     try:
-        store.save(folder, model.to_state(), keep=int(is_replaced))
+        replaced = save_state(folder, model.to_state())
     except ModelError as error:
         place = _saved_elsewhere(model, folder) if is_full(error) else None
         if place is None:
@@ -186,14 +184,17 @@ def save_model(
         store.annotate(folder, notes)
     if checkpoint is not None:
         checkpoint.remove()
-    return f" The model that was there stays: sylvan update {folder} --undo goes back to it." if is_replaced else ""
+    return replaced
 
 
-def _holds_model(folder: str) -> bool:
-    """Whether a folder holds a model that this release can go back to."""
+def save_state(folder: str, state: store.State) -> str:
+    """Save a model. One that was there, and that this release can go back to, stays as the earlier version: a sentence
+    says how to go back, and else is empty."""
+    is_replaced = False
     with contextlib.suppress(ModelError):
-        return bool(store.contents(folder))
-    return False
+        is_replaced = bool(store.contents(folder))
+    store.save(folder, state, keep=int(is_replaced))
+    return f" The model that was there stays: sylvan update {folder} --undo goes back to it." if is_replaced else ""
 
 
 def _saved_elsewhere(model: Any, folder: str) -> str | None:

@@ -112,7 +112,10 @@ def _by_rows(listed: Iterable[Any]) -> bool:
 
 
 def _say_of_column(labels: Any, name: str) -> None:
-    """Warn of a column that may be one class a row, and is taken as a label that a row has or hasn't."""
+    """Warn of a column that may be one class a row, and is taken as a label that a row has or hasn't; refuse names."""
+    if isinstance(labels, np.ndarray) and (labels.dtype.kind in "US" or isinstance(next(labels.flat, None), str)):
+        way = f", or {name}.ravel() for one class a row" if labels.shape[1] == 1 else ""
+        raise DataError(f"{name} of shape {labels.shape} holds names. Give a list of labels for each row{way}.")
     if isinstance(labels, np.ndarray) and labels.shape[1:] == (1,) and labels.dtype.kind in "iuf" and len(labels) > 1:
         warn_data(
             f"{name} of shape {labels.shape} is taken as a matrix with a column for one label, which a row has or "

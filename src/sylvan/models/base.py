@@ -446,7 +446,7 @@ class Estimator(Fitted):
             Classes, as ``fit`` was given them; the most frequent one for a row that :meth:`rank` has no answer to,
             which is refused where ``allowed`` and ``denied`` forbid it.
         """
-        if self.single_label_ and all(rule is None for rule in (k, threshold, expected, precision)):
+        if self._has_one_class and all(rule is None for rule in (k, threshold, expected, precision)):
             # Some are read twice.
             options |= {name: list(value) for name, value in options.items() if isinstance(value, Iterator)}
             best = self.rank_plainly(X, 1, **options).labels[:, 0]

@@ -48,8 +48,8 @@ def data_identity(X: Any, labels: Csr, holdout: npt.NDArray[np.int32], **choices
 
     matrix = () if isinstance(X, list) else map(np.ascontiguousarray, (X.indptr, X.indices, X.data))
     features = matrix or (text.encode("utf-8", "surrogatepass") for text in X)
-    rows = checksum(map(np.ascontiguousarray, (labels.indptr, labels.indices, labels.data, holdout)))
-    return {"labels": rows, "features": checksum(features), "rows": labels.shape[0], **choices}
+    truth, apart = (checksum(map(np.ascontiguousarray, part)) for part in (labels[:3], [holdout]))
+    return {"labels": truth, "held-out rows": apart, "features": checksum(features), "rows": labels.shape[0], **choices}
 
 
 class Study:

@@ -103,6 +103,18 @@ def test_classes_by_their_ids() -> None:
 # ---------------------------------------- asking
 
 
+@pytest.mark.parametrize("names", [list("abcdef"), [0, 2, 4, 6, 8, 9]])
+def test_predict_among_the_classes_that_are_open(names: list[Any]) -> None:
+    X, y = np.eye(6).repeat(5, axis=0), np.array(names).repeat(5)
+    model = BeamTreeClassifier(seed=0).fit(X, y)
+    for options in ({"allowed": names[1:3]}, {"denied": names[:2]}):
+        classes = model.predict(X, **options)
+        best = model.rank(X, 1, **options).labels[:, 0]
+        assert classes.dtype == model.classes_.dtype and (classes == model.classes_[best]).all()
+    with raises(DataError, "Row 0", "allow more classes"):
+        model.predict(X, denied=names)
+
+
 def test_one_class_only_is_an_answer() -> None:
     for only in (np.zeros(120, int), ["elm"] * 120):
         model = BeamTreeClassifier(n_jobs=1).fit(X, only)

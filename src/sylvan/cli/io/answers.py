@@ -17,14 +17,16 @@ from sylvan.cli.io.inputs import FILES, TextInput
 from sylvan.cli.io.matrices import MatrixInput
 from sylvan.data import Vocabulary, read_records
 from sylvan.data.formats.rankings import Writer
-from sylvan.errors import DataError
+from sylvan.errors import DataError, warn_data
 from sylvan.labels.vocabulary import label_name
+from sylvan.params.wording import counted
 
 _MODEL = "A model is a folder; a file in its place holds answers, JSON lines as predict writes them."
 
 
-def read_answers(path: str, source: TextInput) -> tuple[sp.csr_matrix, TopK, list[str]]:
-    """The labels of all records, the answers to them, and what the labels of both are called."""
+def read_answers(path: str, source: TextInput, k: int) -> tuple[sp.csr_matrix, TopK, list[str]]:
+    """The labels of all records, the answers to them, of which ``k`` are measured, and what the labels of both are
+    called."""
     truths = [list(map(str, labels)) for block in source.training_blocks() for labels in block.labels]
     answers: list[list[str]] = []
     for number, (_, record) in enumerate(zip_longest(truths, _records(path)), 1):
@@ -37,6 +39,11 @@ def read_answers(path: str, source: TextInput) -> tuple[sp.csr_matrix, TopK, lis
         answers.append(list(dict.fromkeys(label_name(str(label)) for label in listed)))
     names = Vocabulary.from_labels([*truths, *answers])
     labels = np.full((len(answers), max(1, *map(len, answers))), -1, np.int32)
+    if (most := labels.shape[1]) < k:
+        warn_data(
+            f"{path} has at most {counted(most, 'answer')} to a record: figures at {k} can't be compared with those of "
+            f"{k} answers. Predict with -k {k}, or give -k {most} here."
+        )
     for row, listed in enumerate(answers):
         labels[row, : len(listed)] = names.ids(listed)
     scores = np.where(labels >= 0, -np.arange(labels.shape[1]), -np.inf).astype(np.float32)  # their order is all

@@ -478,7 +478,9 @@ class BeamTreeClassifier(Estimator):
         return self.fitted_.rank(rows, k, beam, labels, raw=raw, n_jobs=resolve_jobs(self.n_jobs))
 
     @of_one_state
-    def predict(self, X: Any, *, beam: int | None = None) -> Array:  # type: ignore[override]  # no matrix
+    def predict(  # type: ignore[override]  # no matrix
+        self, X: Any, *, beam: int | None = None, allowed: Any = None, denied: Any = None
+    ) -> Array:
         """The best class of each row, as it was called in ``fit``.
 
         Parameters
@@ -486,6 +488,8 @@ class BeamTreeClassifier(Estimator):
         X : sparse matrix or array of shape (n, n_features_)
         beam : int, optional
             Instead of the model's own.
+        allowed, denied : as in :meth:`rank`
+            A row whose classes are all denied is refused.
 
         Returns
         -------
@@ -493,6 +497,9 @@ class BeamTreeClassifier(Estimator):
             Of the dtype of :attr:`classes_`.
         """
         self._need_fit("predict")
+        if allowed is not None or denied is not None:
+            found = super().predict(X, beam=beam, allowed=allowed, denied=denied)
+            return np.asarray(found, self.classes_.dtype)
         return np.asarray(self.classes_[np.maximum(self._search(X, 1, beam, raw=True).labels[:, 0], 0)])
 
     @property
