@@ -215,6 +215,12 @@ def test_those_that_crawl_are_ended_and_hold_nobody_up(server):
         assert name == "lines" or statuses(said) in ([], [408]), (name, said)
 
 
+def test_a_body_that_is_cut_is_told(server):
+    heard = server.talk(post(BODY)[:-8])
+    assert statuses(heard) == [408] and PROBLEM.encode() in heard, heard
+    assert json.loads(heard.partition(b"\r\n\r\n")[2])["detail"].endswith(".")
+
+
 # Those that flood.
 
 
@@ -447,9 +453,11 @@ CONTRADICTING = [
 
 def test_bytes_that_arent_http_and_lengths_that_contradict(server):
     for data in NO_HTTP + CONTRADICTING:
-        found = statuses(server.talk(data))
+        heard = server.talk(data)
+        found = statuses(heard)
         assert found or data in NO_HTTP, data[:300]
         assert all(400 <= status < 500 or (status == 505 and data in NO_HTTP) for status in found), (data[:300], found)
+        assert not found or PROBLEM.encode() in heard, heard
 
 
 def test_http_1_0(server):
@@ -483,6 +491,25 @@ def test_expect_100_continue(server):
         assert b" 100 " in sock.recv(100)
         sock.sendall(BODY)
         assert statuses(read_all(sock)) == [200]
+
+
+UPGRADE = ["Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings: AAEAAEAAAAIAAAAB"]
+SMUGGLED = request("GET", "/nowhere")
+
+
+@pytest.mark.parametrize("body", [BODY, b"%x\r\n%b\r\n0\r\n\r\n" % (len(BODY), BODY), SMUGGLED])
+@pytest.mark.parametrize("pause", [0.0, 0.3])
+def test_who_asks_for_an_upgrade_is_answered_without(server, body, pause):
+    """As Java's client does with each request. What follows the headers is the body, whenever it comes."""
+    length = f"Content-Length: {len(body)}" if body in (BODY, SMUGGLED) else "Transfer-Encoding: chunked"
+    head = request("POST", RANK, b"", f"Content-Type: {JSON}", length, *UPGRADE, close=False)
+    with server.raw() as sock:
+        for part in (head[:-50], head[-50:] + body[:5], body[5:] + head + body + SMUGGLED):
+            sock.sendall(part)
+            time.sleep(pause)
+        heard = read_all(sock)
+    assert statuses(heard) == [400 if body == SMUGGLED else 200] * 2 + [404], heard
+    assert statuses(server.talk(request("CONNECT", "localhost:443", b"", *UPGRADE) + SMUGGLED)) == [400]
 
 
 ROUTES = {f"/v1/models/first/{route}": "POST" for route in ("rank", "explain", "beam", "search", "update", "reload")}

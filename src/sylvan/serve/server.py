@@ -17,13 +17,15 @@ import time
 from types import FrameType
 from typing import Any
 
+import httptools
 import uvicorn
 from prometheus_client.multiprocess import mark_process_dead
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from uvicorn.supervisors.multiprocess import Multiprocess, Process
 
 from sylvan.errors import ModelError, ParameterError
 from sylvan.serve.application import App
+from sylvan.serve.problems import PROBLEM_TYPE, Problem
 from sylvan.serve.service import SHARED_FOLDER, say
 from sylvan.serve.settings import Settings, checked
 
@@ -37,7 +39,8 @@ _SWITCH = 0.0005  # seconds after which a thread in Python gives way to the even
 
 
 class CarefulProtocol(HttpToolsProtocol):
-    """Clients have some seconds for their headers, as an application's limits say, and again until a rate counts."""
+    """Clients have some seconds for their headers, as an application's limits say, and again until a rate counts. Who
+    asks for another protocol is answered in this one."""
 
     def connection_made(self, transport: Any) -> None:
         """Begin to watch."""
@@ -59,9 +62,30 @@ class CarefulProtocol(HttpToolsProtocol):
             self._n_header_bytes += len(data)
         else:
             self._received += len(data)
-        super().data_received(data)
+        self._unset_keepalive_if_required()
+        try:
+            while data:
+                data = self._rest(data)
+        except httptools.HttpParserError:
+            self._drop(400, "The request must be HTTP, but it is malformed.")
         if self._in_headers and self._n_header_bytes > _HEADER_BYTES and not self.transport.is_closing():
-            self._drop(b"431 Request Header Fields Too Large")
+            self._drop(431, f"The request's headers must have at most {_HEADER_BYTES:,} bytes.")
+
+    def _rest(self, data: bytes) -> bytes:
+        """Parse, and return what is left: a request that asks for an upgrade, without that. The parser takes such a
+        request to end with its headers, so that its body would be read as the next one."""
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade as upgrade:
+            method, version = self.parser.get_method(), self.parser.get_http_version().encode()
+            if method == b"CONNECT":  # the same by its method alone
+                raise httptools.HttpParserError from None
+            self.parser = httptools.HttpRequestParser(self)
+            self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn's
+            headers = [name + b": " + value for name, value in self.headers if name != b"upgrade"]
+            head = [method + b" " + self.url + b" HTTP/" + version, *headers, b"", data[upgrade.args[0] :]]
+            return b"\r\n".join(head)
+        return b""
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
@@ -69,11 +93,15 @@ class CarefulProtocol(HttpToolsProtocol):
         self._start_timer()
 
     def on_headers_complete(self) -> None:
+        if self.parser.should_upgrade():
+            return
         self._in_headers = False
         self._n_header_bytes = self._received = 0
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
+        if self.parser.should_upgrade():
+            return
         self._stop_timer()
         super().on_message_complete()
 
@@ -100,14 +128,17 @@ class CarefulProtocol(HttpToolsProtocol):
         else:
             allowed = self._since + self._slow + self._received / _LEAST_RATE
         if now >= allowed - 0.001:
-            self._drop(b"408 Request Timeout")
+            self._drop(408, "The request must be sent faster.")
         else:
             self._timer = self.loop.call_later(max(0.05, min(allowed - now, self._slow)), self._look)
 
-    def _drop(self, status: bytes) -> None:
+    def _drop(self, status: int, detail: str) -> None:
         """Close the connection, with an answer where none has begun."""
-        if self.cycle is None or self.cycle.response_complete:
-            self.transport.write(b"HTTP/1.1 " + status + b"\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
+        if self.cycle is None or self.cycle.response_complete or not (self.cycle.response_started or self.pipeline):
+            request_id = self.config.loaded_app.service.new_id()
+            body = Problem(status, detail).body(request_id)
+            headers = f"content-type: {PROBLEM_TYPE}\r\nx-request-id: {request_id}\r\ncontent-length: {len(body)}\r\n"
+            self.transport.write(STATUS_LINE[status] + headers.encode() + b"connection: close\r\n\r\n" + body)
         self.transport.close()
 
 
