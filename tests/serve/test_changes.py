@@ -117,6 +117,17 @@ def test_models_are_named() -> None:
         checked(Settings(()))
 
 
+@pytest.mark.parametrize(("words", "models", "others"), [
+    (("models", "books"), "books", {}), (("models", "None"), None, {}), (("models", "books"), ["books"], {}),
+    (("folder", "5"), {"b": 5}, {}), (("name", "5"), {5: "books"}, {}), (("limits", 17), None, {"limits": {"k": 17}}),
+    (("keys", "ApiKey.of"), None, {"keys": ["secret"]}), (("keys", "ApiKey.of"), None, {"keys": "secret"}),
+])  # fmt: skip
+def test_what_python_gives_is_of_the_right_kind(books: Path, words: tuple[str], models: Any, others: Any) -> None:
+    with raises(ParameterError, words) as caught:
+        serve.app({"books": books} if others else models, **others)
+    assert "secret" not in str(caught.value)
+
+
 def test_a_vocabulary_gives_labels_their_names(tmp_path: Path) -> None:
     texts, labels = ["whales at sea", "bread and cakes"], [["http://x.org/1"], ["http://x.org/2"]]
     sylvan.TextModel().fit(texts, labels).save(tmp_path / "m")

@@ -41,7 +41,7 @@ def server(first, numbers, tmp_path_factory) -> Iterator[Server]:
         ({"text": "a", "allowed": [0, 1, 2, 3]}, ("'allowed'", "a list of at most 3 entries")),
         ({"text": "a", "denied": ["a"] * 4}, ("'denied'", "3")),
         ({"text": "a", "threshold": -0.5}, ("'threshold'", "-0.5")),
-        ({"text": "a", "precision": 0}, ("'precision'", "0")),
+        ({"text": "a", "precision": 0}, ("'precision'", "a number in (0, 1]")),
         ({"text": "a", "precision": 2}, ("'precision'", "2")),
         ({"text": "a", "beam": 0}, ("'beam'", "0")),
         ({"text": "a", "probabilities": "yes"}, ("'probabilities'", "yes")),

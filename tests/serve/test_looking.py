@@ -373,6 +373,7 @@ def test_the_document_describes_every_route(asking: Asking) -> None:
     assert {f"{method.upper()} {path}" for path, methods in document["paths"].items() for method in methods} == routes
     rank = document["components"]["schemas"]["RankRequest"]["properties"]
     assert rank["k"]["anyOf"][0] == {"type": "integer", "minimum": 1, "maximum": 1000}
+    assert rank["precision"]["anyOf"][0] == {"type": "number", "exclusiveMinimum": 0, "maximum": 1}
     text = json.dumps(document)
     for reference in set(re.findall(r'"#/components/schemas/([^"]+)"', text)):
         assert reference in document["components"]["schemas"]

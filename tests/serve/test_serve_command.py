@@ -79,6 +79,7 @@ def test_the_port_is_in_use(first, workers):
     [
         (("--host", "no.such.host.invalid"), "no.such.host.invalid"),
         (("--host", "192.0.2.1"), "192.0.2.1"),
+        (("--host", ""), "'host'"),
         (("--host", "not an address"), "not an address"),
         (("--port", "65536"), "65536"),
         (("--port", "-1"), "-1"),
@@ -115,6 +116,7 @@ def test_options_out_of_range(faulty, first, words, said):
         ("[limits]\nbody = -1", "-1"),
         ("port = 'http'", "http"),
         ("port = 70000", "'port' parameter of Settings must be an int in [0, 65535]. Got 70000"),
+        ("host = ''", "'host' parameter of Settings must be an address"),
         ("host = 5", "host must be a string"),
         ("log = 'no'", "log"),
         ("watch = 0", "watch"),

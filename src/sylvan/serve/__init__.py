@@ -59,10 +59,8 @@ def app(
     from sylvan.serve.application import App
 
     if isinstance(models, Mapping):
-        folders = [ServedFolder(name, os.fspath(folder)) for name, folder in models.items()]
-    else:
-        folders = list(models)
-    return App(Settings(tuple(folders), limits=limits or Limits(), keys=tuple(keys), watch=watch, log=log, wait=wait))
+        models = [ServedFolder(name, folder) for name, folder in models.items()]  # type: ignore[arg-type]
+    return App(Settings(models, limits=limits or Limits(), keys=keys, watch=watch, log=log, wait=wait))
 
 
 def need_packages() -> None:

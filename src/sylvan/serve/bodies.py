@@ -66,7 +66,7 @@ def make_bodies(limits: Limits) -> dict[str, Any]:
         probabilities: bool = False
         threshold: Share | None = None
         expected: Word | None = None
-        precision: Share | None = None
+        precision: Annotated[float, Meta(gt=0, le=1)] | None = None
         allowed: Labels | None = None
         denied: Labels | None = None
         branch: Word | None = None

@@ -94,7 +94,7 @@ def _words(info: Any) -> str:
         return " or ".join(_words(member) for member in info.types if not isinstance(member, inspect.NoneType))
     if isinstance(info, inspect.IntType | inspect.FloatType):
         kind, form = ("an int", "d") if isinstance(info, inspect.IntType) else ("a number", "g")
-        low = "(-inf" if info.ge is None else f"[{info.ge:{form}}"
+        low = f"[{info.ge:{form}}" if info.ge is not None else "(-inf" if info.gt is None else f"({info.gt:{form}}"
         return f"{kind} in {low}, {'inf)' if info.le is None else f'{info.le:{form}}]'}"
     if isinstance(info, inspect.StrType):
         return "a string" + _length(info, "characters")

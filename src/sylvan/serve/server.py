@@ -274,7 +274,7 @@ class _Process(Process):
 def bound_socket(host: str, port: int) -> socket.socket:
     """A socket at an address."""
     try:
-        places = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        places = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except (OSError, UnicodeError) as error:
         reason = getattr(error, "strerror", None) or error
         raise ParameterError(f"The host {host!r} is no address of this machine: {reason}.") from error

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from sylvan import store
 from sylvan.errors import DataError, ParameterError, SylvanError
-from sylvan.params.fields import Constraint, Flag, Number, check_values
+from sylvan.params.fields import Constraint, Flag, Number, Tested, check_values
 
 _T = TypeVar("_T")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -27,7 +27,16 @@ _RANGES: Mapping[str, Constraint] = {
     "body": Number(int, 1024, 1 << 30), "texts": Number(int, 1, 100_000), "text_length": Number(int, 1, 1 << 30),
     "k": Number(int, 1, 1_000_000), "labels": Number(int, 1, 10_000_000), "queue": Number(int, 1, 1_000_000),
     "seconds": Number(float, 0.01, 86400), "slow": Number(float, 0.01, 86400),
+    "host": Tested(lambda value: isinstance(value, str) and value != "", "an address, such as '127.0.0.1'"),
+    "models": Tested(lambda value: _all_are(ServedFolder, value), "a mapping of names to folders, or ServedFolders"),
+    "limits": Tested(lambda value: isinstance(value, Limits), "Limits"),
+    "name": Tested(lambda value: isinstance(value, str), "a string"),
+    "folder": Tested(lambda value: isinstance(value, str | os.PathLike), "a path"),
 }  # fmt: skip
+
+
+def _all_are(kind: type, value: Any) -> bool:
+    return isinstance(value, Sequence) and all(isinstance(each, kind) for each in value)
 
 
 @dataclass(frozen=True)
@@ -190,12 +199,12 @@ class ServedFolder:
 class Settings:
     """All that a server is told."""
 
-    models: tuple[ServedFolder, ...]
+    models: Sequence[ServedFolder]
     host: str = "127.0.0.1"
     port: int = 8000
     workers: int = 1
     limits: Limits = field(default_factory=Limits)
-    keys: tuple[ApiKey, ...] = ()
+    keys: Sequence[ApiKey] = ()
     watch: float = 1.0  # seconds between two looks at a model's manifest
     drain: float = 0.0  # seconds for which a server that was told to end goes on accepting requests
     log: bool = True
@@ -215,13 +224,16 @@ def named_folders(words: Iterable[str]) -> list[ServedFolder]:
 
 def checked(settings: Settings) -> Settings:
     """The settings with every model named."""
+    check_values(_RANGES, "Settings", **vars(settings))
+    if not _all_are(ApiKey, settings.keys):  # which aren't shown
+        raise ParameterError("The 'keys' parameter of Settings must be ApiKeys, as ApiKey.of makes them.")
     if not settings.models:
         raise ParameterError("There is no model to serve: name a folder, or several.")
     digests = [key.digest for key in settings.keys]
     for key in settings.keys:
         if digests.count(key.digest) > 1:
             raise ParameterError(f"The API key {key.name!r} is that of another name too: each needs its own.")
-    for part in (settings, settings.limits, *settings.models):
+    for part in (settings.limits, *settings.models):
         check_values(_RANGES, type(part).__name__, **vars(part))
     named: dict[str, ServedFolder] = {}
     wrong: list[SylvanError] = []
@@ -244,7 +256,7 @@ def checked(settings: Settings) -> Settings:
                     raise ParameterError(f"The {field!r} of the model {name!r} must be a file. There is none: {path}.")
         except SylvanError as error:
             wrong.append(error)
-        named[name] = dataclasses.replace(model, name=name, title=model.title or name)
+        named[name] = dataclasses.replace(model, name=name, folder=os.fspath(model.folder), title=model.title or name)
     if len(wrong) == len(named):
         raise wrong[0]
     return dataclasses.replace(settings, models=tuple(named.values()))
