@@ -119,8 +119,9 @@ def test_models_are_named() -> None:
 
 @pytest.mark.parametrize(("words", "models", "others"), [
     (("models", "books"), "books", {}), (("models", "None"), None, {}), (("models", "books"), ["books"], {}),
-    (("folder", "5"), {"b": 5}, {}), (("name", "5"), {5: "books"}, {}), (("limits", 17), None, {"limits": {"k": 17}}),
-    (("keys", "ApiKey.of"), None, {"keys": ["secret"]}), (("keys", "ApiKey.of"), None, {"keys": "secret"}),
+    (("folder", "5"), {"b": 5}, {}), (("models", "books"), ServedFolder("m", "books"), {}),
+    (("limits", 17), None, {"limits": {"k": 17}}), (("keys", "ApiKey.of"), None, {"keys": ["secret"]}),
+    (("keys", "ApiKey.of"), None, {"keys": "secret"}),
 ])  # fmt: skip
 def test_what_python_gives_is_of_the_right_kind(books: Path, words: tuple[str], models: Any, others: Any) -> None:
     with raises(ParameterError, words) as caught:

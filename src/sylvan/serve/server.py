@@ -45,11 +45,8 @@ class CarefulProtocol(HttpToolsProtocol):
     def connection_made(self, transport: Any) -> None:
         """Begin to watch."""
         self._slow: float = self.config.loaded_app.settings.limits.slow
-        self._n_header_bytes = 0
-        self._in_headers = True
+        self._in_headers, self._n_header_bytes, self._received = True, 0, 0
         self._timer: asyncio.TimerHandle | None = None
-        self._received = 0
-        self._since = 0.0
         super().connection_made(transport)
         self._start_timer()
 
@@ -63,29 +60,23 @@ class CarefulProtocol(HttpToolsProtocol):
         else:
             self._received += len(data)
         self._unset_keepalive_if_required()
-        try:
-            while data:
-                data = self._rest(data)
-        except httptools.HttpParserError:
-            self._drop(400, "The request must be HTTP, but it is malformed.")
+        while data:
+            try:
+                self.parser.feed_data(data)
+                data = b""
+            # The parser takes such a request to end with its headers, so that its body would be read as the next one:
+            # it is parsed again, without its wish. CONNECT, which is one by itself, becomes no method, and refused.
+            except httptools.HttpParserUpgrade as upgrade:
+                method = self.parser.get_method().replace(b"CONNECT", b"?")
+                head = [b"%b %b HTTP/%b" % (method, self.url, self.parser.get_http_version().encode())]
+                head += [name + b": " + value for name, value in self.headers if name != b"upgrade"]
+                data = b"\r\n".join([*head, b"", data[upgrade.args[0] :]])
+                self.parser = httptools.HttpRequestParser(self)
+            except httptools.HttpParserError:
+                self._drop(400, "The request must be HTTP, but it is malformed.")
+                return
         if self._in_headers and self._n_header_bytes > _HEADER_BYTES and not self.transport.is_closing():
             self._drop(431, f"The request's headers must have at most {_HEADER_BYTES:,} bytes.")
-
-    def _rest(self, data: bytes) -> bytes:
-        """Parse, and return what is left: a request that asks for an upgrade, without that. The parser takes such a
-        request to end with its headers, so that its body would be read as the next one."""
-        try:
-            self.parser.feed_data(data)
-        except httptools.HttpParserUpgrade as upgrade:
-            method, version = self.parser.get_method(), self.parser.get_http_version().encode()
-            if method == b"CONNECT":  # the same by its method alone
-                raise httptools.HttpParserError from None
-            self.parser = httptools.HttpRequestParser(self)
-            self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn's
-            headers = [name + b": " + value for name, value in self.headers if name != b"upgrade"]
-            head = [method + b" " + self.url + b" HTTP/" + version, *headers, b"", data[upgrade.args[0] :]]
-            return b"\r\n".join(head)
-        return b""
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
@@ -93,17 +84,15 @@ class CarefulProtocol(HttpToolsProtocol):
         self._start_timer()
 
     def on_headers_complete(self) -> None:
-        if self.parser.should_upgrade():
-            return
-        self._in_headers = False
-        self._n_header_bytes = self._received = 0
-        super().on_headers_complete()
+        if not self.parser.should_upgrade():
+            self._in_headers = False
+            self._n_header_bytes = self._received = 0
+            super().on_headers_complete()
 
     def on_message_complete(self) -> None:
-        if self.parser.should_upgrade():
-            return
-        self._stop_timer()
-        super().on_message_complete()
+        if not self.parser.should_upgrade():
+            self._stop_timer()
+            super().on_message_complete()
 
     def _start_timer(self) -> None:
         if self._timer is None:
@@ -135,10 +124,9 @@ class CarefulProtocol(HttpToolsProtocol):
     def _drop(self, status: int, detail: str) -> None:
         """Close the connection, with an answer where none has begun."""
         if self.cycle is None or self.cycle.response_complete or not (self.cycle.response_started or self.pipeline):
-            request_id = self.config.loaded_app.service.new_id()
-            body = Problem(status, detail).body(request_id)
-            headers = f"content-type: {PROBLEM_TYPE}\r\nx-request-id: {request_id}\r\ncontent-length: {len(body)}\r\n"
-            self.transport.write(STATUS_LINE[status] + headers.encode() + b"connection: close\r\n\r\n" + body)
+            body = Problem(status, detail).body(self.config.loaded_app.service.new_id())
+            head = f"content-type: {PROBLEM_TYPE}\r\ncontent-length: {len(body)}\r\nconnection: close\r\n\r\n"
+            self.transport.write(STATUS_LINE[status] + head.encode() + body)
         self.transport.close()
 
 
@@ -208,8 +196,7 @@ class _Workers(Multiprocess):
 
     def init_processes(self) -> None:
         """Start the workers."""
-        for _ in range(self.processes_num):
-            self.processes.append(self._started())
+        self.processes.extend(self._started() for _ in range(self.processes_num))
 
     def _started(self) -> Any:
         process = _Process(self.config, self.sockets)
@@ -219,11 +206,9 @@ class _Workers(Multiprocess):
     def keep_subprocess_alive(self) -> None:
         """Replace the workers that have died; those that die young less and less often."""
         for number, process in enumerate(self.processes):
-            # Whether the process is there: its answer to a ping says no more, and a worker that starts has none yet.
-            if self.should_exit.is_set() or process.process.is_alive():
-                continue
             now = time.monotonic()
-            if now < self._again_at:
+            # Whether the process is there: its answer to a ping says no more, and a worker that starts has none yet.
+            if self.should_exit.is_set() or process.process.is_alive() or now < self._again_at:
                 continue
             process.join()
             young = isinstance(process, _Process) and now - process.begun < _YOUNG
@@ -266,8 +251,7 @@ class _Process(Process):
     @property
     def server(self) -> uvicorn.Server:
         """Made in the worker, when it is first asked for."""
-        if self._server is None:
-            self._server = _Server(config=self.config)
+        self._server = self._server or _Server(config=self.config)
         return self._server
 
 
