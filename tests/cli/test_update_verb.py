@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import shutil
 import subprocess
@@ -145,6 +146,19 @@ def test_models_that_can_not_lose_labels_and_no_models(refused: Any) -> None:
     refused("no such folder", "update nothing --undo")
     sylvan.LabelTree.flat(3).save("tree")
     refused("no model that ranks labels", "update tree --rename a=b")
+
+
+@pytest.mark.parametrize(("command", "said"), [
+    ("update m --rename {0}=x", "the model in m was updated"), ("compress m -o n", "the model was saved in n"),
+])  # fmt: skip
+def test_an_interrupt_after_saving_says_so(
+    command: str, said: str, call: Any, model: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*words: Any, **options: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(importlib.import_module(f"sylvan.cli.{command.split()[0]}"), "say", interrupted)
+    assert call(command.format(*model), code=1).err.endswith(f"Interrupted; {said}.\n")
 
 
 def test_one_update_at_a_time(call: Any, refused: Any, model: list[str]) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from sylvan.cli.session import Session, folder_size
+from sylvan.cli.session import folder_size
 from sylvan.params.wording import counted
 from sylvan.weights.layer import WEIGHT_DTYPES
 
@@ -63,7 +63,6 @@ def command(ctx: click.Context, /, source: str, folder: str, labels: str | None,
     if names is not None:
         result = TextModel.from_parts(load(flags["vectorizer"], expected=TfidfVectorizer), model, names)
     replaced = save_state(folder, result.to_state())
-    Session.of(ctx).written = f"the model was saved in {folder}"
     if not quiet:
         click.echo(f"Read {source}, a model of {_LIBRARIES[library]}: {counted(model.n_features_, 'feature')}")
         for ranker in model.rankers_:

@@ -110,7 +110,6 @@ def _build(session: Session, index: Any, base: str, folder: str, flags: dict[str
     replaced = save_state(folder, index.to_state())
     if checkpoint is not None:
         checkpoint.remove()
-    session.written = f"the index was saved in {folder}"
     say(flags, f"Saved it in {folder} ({folder_size(folder)}).{replaced}")
     result = index.report()
     reports = result if isinstance(result, list) else [result]

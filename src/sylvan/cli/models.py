@@ -174,7 +174,6 @@ def save_model(
         session.remains = lambda: None
         words = f"{error} It is in {place!r} instead, whole: move it to where there is room."
         raise ModelError(words) from error.__cause__
-    session.written = f"the model was saved in {folder}"
     notes: dict[str, Any] = {}
     if records := training_files([], [flags["train"]]):  # unless that is stdin or a folder
         notes[TRAINED_ON] = records
@@ -194,6 +193,7 @@ def save_state(folder: str, state: store.State) -> str:
     with contextlib.suppress(ModelError):
         is_replaced = bool(store.contents(folder))
     store.save(folder, state, keep=int(is_replaced))
+    Session.of(click.get_current_context()).written = f"the model was saved in {folder}"
     return f" The model that was there stays: sylvan update {folder} --undo goes back to it." if is_replaced else ""
 
 

@@ -12,7 +12,7 @@ import click
 
 from sylvan import store
 from sylvan.cli.options import input_options, subjects_options
-from sylvan.cli.session import quietly, say
+from sylvan.cli.session import Session, quietly, say
 from sylvan.data.streams import open_read
 from sylvan.errors import DataError, ParameterError
 from sylvan.params.wording import are
@@ -117,6 +117,7 @@ def _changed(folder: str, flags: dict[str, Any], keep: int | None) -> str:
         state.meta[HISTORY] = noted(history, counts)
         state.meta.update(training_notes(folder, flags["new"]))
         store.save(folder, state, keep=keep)
+        Session.of(click.get_current_context()).written = f"the model in {folder} was updated"
     click.echo(warning, err=True, nl=bool(warning))
     if keep is None:
         return f"Would update {folder}: {words_of(counts)}.{plan}"
