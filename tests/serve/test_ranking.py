@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from serve.asgi import Asking, ask, running
 from serve.models import sample
 
 import sylvan
-from sylvan import serve
+from sylvan import TextModel, XRLinear, serve
 from sylvan.serve import engine
 
 RANK = "/v1/models/books/rank"
@@ -200,3 +201,30 @@ def test_a_request_leaves_nothing_to_the_garbage_collector(
 
     with running(serve.app(dict.fromkeys(("books", "busy", "late"), folders["books"]))) as asking:
         assert asking.run(garbage(asking.app)) < n_requests
+
+
+@pytest.fixture(scope="module")
+def clashing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asking]:
+    """A model whose records have fields that are called as the body's own; one of its labels was merged into another."""
+    folder = tmp_path_factory.mktemp("clashing")
+    model = TextModel(model=XRLinear(keep_rows=True, n_jobs=1)).fit(
+        ["whales at sea", "bread and flour", "roses"] * 6, [["sea"], ["food"], ["plants"]] * 6
+    )
+    model = model.update(merge={"food": ["plants"]})
+    model.text_fields_ = ("text", "id", "beam")
+    model.save(folder)
+    with running(serve.app({"books": str(folder)})) as one:
+        yield one
+
+
+def test_a_field_of_records_called_as_one_of_the_body_is_not_passed_over(clashing: Asking) -> None:
+    record = {"text": "whales", "id": "flour", "beam": "bread"}
+    whole = clashing("POST", RANK, {"text": "whales flour bread"}).json["results"][0]
+    for body in ({"text": record}, {"texts": [record]}, {"text": record, "k": 10, "beam": 10}):
+        assert clashing("POST", RANK, body).json["results"] == [{**whole, "id": "flour"}], body
+    assert clashing("POST", RANK, {"text": record, "id": 7}).json["results"] == [{**whole, "id": 7}]
+    for route, options in (("rank", {"k": 1}), ("explain", {"label": "sea"}), ("beam", {})):
+        for more in ({"id": "flour"}, {"beam": 3}):
+            if route == "rank" or "beam" in more:
+                refused = clashing("POST", RANK.replace("rank", route), {"text": "whales", **more, **options})
+                assert refused.status == 422 and f"The {next(iter(more))!r} field is one of the model's" in refused.detail

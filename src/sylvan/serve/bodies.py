@@ -172,11 +172,16 @@ def record_at_the_top(version: Version, body: Any) -> Any:
     names = zip(body.__struct_fields__, body.__struct_encode_fields__, strict=True)
     record = {name: getattr(body, attribute) for attribute, name in names if attribute.startswith("field_")}
     record = {name: value for name, value in record.items() if value is not msgspec.UNSET}
-    if not record or body.text is None:
-        return record or body.text
-    if "text" not in version.text_fields:
+    fields = {*version.text_fields}
+    is_flat = record or ("text" in fields and isinstance(body.text, str))
+    if "text" not in fields and record and body.text is not None:
         raise Problem(422, f"The body must have 'text' or {_words(version.text_fields)}. Got both.")
-    return {**record, "text": body.text}
+    both = fields & {*body.__struct_fields__} - {"text"} if is_flat else ()
+    for field in msgspec.structs.fields(body) if both else ():
+        if field.name in both and getattr(body, field.name) != field.default:
+            raise Problem(422, f"The {field.name!r} field is one of the model's and of the body: put the record, with all "
+                               "of its fields, under 'text'.")  # fmt: skip
+    return {**record, "text": body.text} if record and body.text is not None else record or body.text
 
 
 def _words(fields: Sequence[str]) -> str:
