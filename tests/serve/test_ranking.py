@@ -228,3 +228,15 @@ def test_a_field_of_records_called_as_one_of_the_body_is_not_passed_over(clashin
             if route == "rank" or "beam" in more:
                 refused = clashing("POST", RANK.replace("rank", route), {"text": "whales", **more, **options})
                 assert refused.status == 422 and f"The {next(iter(more))!r} field is one of the model's" in refused.detail
+
+
+def test_a_label_that_was_merged_into_another_is_none(clashing: Asking) -> None:
+    assert [label["label"] for label in clashing("GET", "/v1/models/books/labels").json["labels"]] == ["food", "sea"]
+    assert clashing("GET", "/v1/vocabs/books/subjects").body.decode() == "<food>\tfood\n<sea>\tsea\n"
+    assert clashing("GET", "/v1/vocabs").json["vocabs"][0]["size"] == 2
+    (gone,) = sylvan.load(clashing.app.service.served["books"].folder.folder).removed_labels_.tolist()
+    name = clashing.app.service.served["books"].current.vocabulary[gone]
+    for label in (gone, name):
+        for body in ({"allowed": [label]}, {"denied": ["sea", label]}):
+            refused = clashing("POST", RANK, {"texts": ["whales"], **body})
+            assert refused.status == 422 and f"holds label {gone}, which was removed" in refused.detail, refused

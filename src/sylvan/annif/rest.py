@@ -243,7 +243,7 @@ def _project(served: Served) -> Project:
 
 
 def _vocab(version: Version) -> Vocab:
-    return Vocab(version.served.name, _languages(version), version.n_labels, True)
+    return Vocab(version.served.name, _languages(version), version.n_labels - len(version.removed), True)
 
 
 def _languages(version: Version) -> list[str]:
@@ -301,7 +301,8 @@ async def _subject_lines(version: Version, language: str) -> AsyncIterator[bytes
 
     def block(first: int) -> bytes:
         last, names = min(first + _LINES, version.n_labels), version.vocabulary
-        labels: Sequence[str | int] = range(first, last) if names is None else names[first:last]
+        every: Sequence[str | int] = range(first, last) if names is None else names[first:last]
+        labels = (label for number, label in enumerate(every, first) if number not in version.removed)
         named = ((uri_of(version, label), _name(version, label, language).split()) for label in labels)
         return "".join(f"<{uri}>\t{' '.join(words)}\n" for uri, words in named).encode("utf-8")
 

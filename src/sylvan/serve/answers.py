@@ -96,9 +96,11 @@ def known_label(version: Version, label: str | int, field: str) -> int:
             has_names = version.vocabulary is not None
             fault = "none of the model's labels" if has_names else "a name, but its labels have none"
             raise Problem(422, f"The {field!r} field holds {label!r:.80}, {fault}.")
-        return number
-    if isinstance(version.vocabulary, Numbers):
+        label = number
+    elif isinstance(version.vocabulary, Numbers):
         return known_label(version, str(label), field)
+    if label in version.removed:
+        raise Problem(422, f"The {field!r} field holds label {label}, which was removed.")
     if not 0 <= label < version.n_labels:
         raise Problem(422, f"The {field!r} field must hold ids in [0, {version.n_labels - 1}]. Got {label} instead.")
     return int(label)

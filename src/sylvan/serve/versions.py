@@ -178,10 +178,14 @@ class Version:
         return label if label in self.subjects else self.subjects.uri(label)
 
     @functools.cached_property
+    def removed(self) -> frozenset[int]:
+        """The ids of labels that are gone."""
+        return frozenset(self.model.removed_labels_.tolist())
+
+    @functools.cached_property
     def names(self) -> NameIndex:
         """What its labels are called, to be found by."""
-        gone = set(self.model.removed_labels_.tolist())
-        codes = [None if label in gone else self.label(label) for label in range(self.n_labels)]
+        codes = [None if label in self.removed else self.label(label) for label in range(self.n_labels)]
         others: dict[str, LabelTerms] = {} if self.subjects is None else self.subjects.terms(self.served.language)
         synonyms = [
             (label, text)
