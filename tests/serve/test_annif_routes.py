@@ -129,7 +129,7 @@ def test_a_batch_is_answered_as_its_texts_one_by_one(world: World, name: str) ->
         {"text": text} if i % 2 else {"text": text, "document_id": f"d{i}", "metadata": {"title": "x"}, "more": i}
         for i, text in enumerate(world.texts[:32])
     ]
-    answer = world.client.batch(name, documents, "limit=5&threshold=0.02&other=1")
+    answer = world.client.batch(name, documents, "limit=5&threshold=0.02")
     assert answer.status == 200 and answer.type == JSON
     for document_, result in zip(documents, answer.json, strict=True):
         assert result["document_id"] == document_.get("document_id")
@@ -244,6 +244,7 @@ WRONG: list[tuple[str, str, Any, int, str]] = [
      "The 'documents[0].document_id' field must be a string. Got 3 instead."),
     (f"{BATCH}?limit=-1", JSON, [{"text": "a"}], 400, f'{LIMIT} Got "-1" instead.'),
     (f"{BATCH}?threshold=1.1", JSON, [{"text": "a"}], 400, f'{THRESHOLD} Got "1.1" instead.'),
+    (BATCH, JSON, b'{"documents": [], "limit": 1}', 400, "The body has no field 'limit'."),
     (BATCH, JSON, b"no json", 400, "The body must be JSON"),
     *((SUGGEST, kind, b"text=a", 415, "") for kind in (JSON, "multipart/form-data; boundary=x", "")),
     (BATCH, FORM, b"text=a", 415, ""),

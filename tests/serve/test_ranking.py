@@ -16,6 +16,7 @@ from sylvan import TextModel, XRLinear, serve
 from sylvan.serve import engine
 
 RANK = "/v1/models/books/rank"
+JSON, NDJSON = "application/json", "application/x-ndjson"
 
 
 def same(result: dict[str, Any], names: list[str], scores: Any, field: str = "scores") -> None:
@@ -205,7 +206,7 @@ def test_a_request_leaves_nothing_to_the_garbage_collector(
 
 @pytest.fixture(scope="module")
 def clashing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asking]:
-    """A model whose records have fields that are called as the body's own; one of its labels was merged into another."""
+    """A model whose records have fields that are called as the body's own; one of its labels is merged."""
     folder = tmp_path_factory.mktemp("clashing")
     model = TextModel(model=XRLinear(keep_rows=True, n_jobs=1)).fit(
         ["whales at sea", "bread and flour", "roses"] * 6, [["sea"], ["food"], ["plants"]] * 6
@@ -223,11 +224,12 @@ def test_a_field_of_records_called_as_one_of_the_body_is_not_passed_over(clashin
     for body in ({"text": record}, {"texts": [record]}, {"text": record, "k": 10, "beam": 10}):
         assert clashing("POST", RANK, body).json["results"] == [{**whole, "id": "flour"}], body
     assert clashing("POST", RANK, {"text": record, "id": 7}).json["results"] == [{**whole, "id": 7}]
+    words = "The {!r} field is one of the model's"
     for route, options in (("rank", {"k": 1}), ("explain", {"label": "sea"}), ("beam", {})):
         for more in ({"id": "flour"}, {"beam": 3}):
             if route == "rank" or "beam" in more:
                 refused = clashing("POST", RANK.replace("rank", route), {"text": "whales", **more, **options})
-                assert refused.status == 422 and f"The {next(iter(more))!r} field is one of the model's" in refused.detail
+                assert refused.status == 422 and words.format(*more) in refused.detail
 
 
 def test_a_label_that_was_merged_into_another_is_none(clashing: Asking) -> None:
@@ -240,3 +242,31 @@ def test_a_label_that_was_merged_into_another_is_none(clashing: Asking) -> None:
         for body in ({"allowed": [label]}, {"denied": ["sea", label]}):
             refused = clashing("POST", RANK, {"texts": ["whales"], **body})
             assert refused.status == 422 and f"holds label {gone}, which was removed" in refused.detail, refused
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "kind", "sentence"),
+    [
+        (f"{RANK}?k=3", {"text": "a"}, JSON, "no field 'k': fields go into the body."),
+        (f"{RANK}?foo=1", {"text": "a"}, JSON, "no field 'foo': fields go into the body."),
+        (f"{RANK}?k=3&foo=1", {"text": "a"}, NDJSON, "no field 'foo', but k, probabilities, threshold, expected, "),
+        (f"{RANK}?explain=true", {"text": "a"}, NDJSON, "no field 'explain', but k, "),
+        ("/v1/models/books/explain?features=3", {"text": "a", "label": 0}, JSON, "no field 'features': "),
+        ("/v1/models/books/labels?prefix=a&limti=2", None, "", "no field 'limti', but prefix, limit."),
+        ("/v1/models/books/tree?layer=2", None, "", "no field 'layer', but node, depth."),
+        ("/v1/projects/books/suggest-batch?limti=2", {"documents": []}, JSON, "no field 'limti', but limit, "),
+        ("/v1/projects/books/suggest?limit=2", b"text=a", "application/x-www-form-urlencoded", "no field 'limit': "),
+        ("/v1/vocabs/books/subjects?lang=en", None, "", "no field 'lang', but language."),
+    ],
+)  # fmt: skip
+def test_a_query_with_a_field_that_means_nothing_is_refused(
+    asking: Asking, path: str, body: Any, kind: str, sentence: str
+) -> None:
+    refused = asking("GET" if body is None else "POST", path, body, type=kind)
+    assert refused.status == 422 and f"The query has {sentence}" in refused.detail, refused
+
+
+def test_a_query_goes_by_where_none_is_taken(asking: Asking) -> None:
+    """Browsers and load balancers add fields to get round caches."""
+    for path in ("/", "/page/de.json", "/health/live", "/metrics", "/openapi.json", "/v1/models", "/v1/projects"):
+        assert asking("GET", f"{path}?_=17").status == 200, path

@@ -107,8 +107,8 @@ class DocumentSuggestions(msgspec.Struct):
 def _bodies(limits: Limits) -> dict[str, type[Any]]:
     """The types of requests, with a server's limits in them."""
 
-    def struct(name: str, words: str, *fields: Any) -> type[Any]:
-        return msgspec.defstruct(name, fields, namespace={"__doc__": words})
+    def struct(name: str, words: str, *fields: Any, strict: bool = False) -> type[Any]:
+        return msgspec.defstruct(name, fields, namespace={"__doc__": words}, forbid_unknown_fields=strict)
 
     text = ("text", Annotated[str, Meta(max_length=limits.text_length)])
     options = (
@@ -123,7 +123,7 @@ def _bodies(limits: Limits) -> dict[str, type[Any]]:
     documents: Any = Annotated[list[document], Meta(max_length=min(_MOST_DOCUMENTS, limits.texts))]  # type: ignore[valid-type]
     return {
         "form": struct("SuggestForm", "A text to find labels for; further fields are passed over.", text, *options),
-        "batch": struct("SuggestBatch", "Texts to find labels for.", ("documents", documents)),
+        "batch": struct("SuggestBatch", "Texts to find labels for.", ("documents", documents), strict=True),
         "options": struct("SuggestOptions", "How many labels a text gets.", *options),
     }
 
@@ -184,8 +184,7 @@ async def suggest_batch(call: Call) -> list[DocumentSuggestions]:
     served, version = _asked_project(call)
     call.need_type(JSON)
     served.engine.check_room()
-    query = {name: value for name, value in call.query().items() if name in _OPTIONS}
-    options = convert(query, _bodies(call.limits)["options"], 400)
+    options = convert(call.query(), _bodies(call.limits)["options"], 400)
     try:
         documents = decode(await call.body(), _bodies(call.limits)["batch"]).documents
     except Problem as problem:

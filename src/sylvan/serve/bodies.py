@@ -179,8 +179,8 @@ def record_at_the_top(version: Version, body: Any) -> Any:
     both = fields & {*body.__struct_fields__} - {"text"} if is_flat else ()
     for field in msgspec.structs.fields(body) if both else ():
         if field.name in both and getattr(body, field.name) != field.default:
-            raise Problem(422, f"The {field.name!r} field is one of the model's and of the body: put the record, with all "
-                               "of its fields, under 'text'.")  # fmt: skip
+            raise Problem(422, f"The {field.name!r} field is one of the model's and of the body: put the whole record "
+                               "under 'text'.")  # fmt: skip
     return {**record, "text": body.text} if record and body.text is not None else record or body.text
 
 

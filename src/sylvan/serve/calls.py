@@ -337,6 +337,13 @@ class Operation:
         call.route = f"{self.method} {self.path}"
         if self.who != ANYONE:
             call.authorize(self.who == ADMIN)
+        if scope.get("query_string") and (self.query or self.bodies):  # others pass over what gets round caches
+            lines = NDJSON not in self.bodies or NDJSON in call.header(b"content-type").lower()
+            names = [each.name for each in self.query if lines]
+            for name in call.query():
+                if name not in names:
+                    where = f", but {', '.join(names)}" if names else ": fields go into the body"
+                    raise Problem(422, f"The query has no field {name!r:.60}{where}.")
         reply = await self.handle(call)
         if not isinstance(reply, Reply):
             reply = Reply(msgspec.json.encode(reply), headers=[] if call.version is None else call.version.headers)

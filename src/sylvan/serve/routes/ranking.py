@@ -86,11 +86,7 @@ async def rank(call: Call) -> Ranked | Reply:
 
 def rank_lines(call: Call, served: Served, version: Version) -> Reply:
     """The answers to the lines of a body; options are in the query."""
-    query = call.query()
-    for name in NOT_IN_QUERIES:
-        if name in query:
-            raise Problem(422, f"The query takes no {name!r}: that goes with one body of JSON.")
-    request: Asked = convert(query, call.service.bodies["options"]).asked()
+    request: Asked = convert(call.query(), call.service.bodies["options"]).asked()
     if call.scope["http_version"] == "1.0":
         raise Problem(505, "Lines are answered as they come, which HTTP/1.0 can't: ask by HTTP/1.1.")
     check(version, request)
