@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
+import json
 import re
 import urllib.parse
 import zlib
@@ -30,6 +31,7 @@ JSON, NDJSON = "application/json", "application/x-ndjson"
 # the connection is closed meanwhile it hears of that alone.
 _DRAINED, _DRAINED_SECONDS = 128 << 20, 30.0
 _ID = re.compile(r"[A-Za-z0-9._:/+=-]{1,128}")
+_FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _BOM = b"\xef\xbb\xbf"
 _SECURITY = [
     (b"x-content-type-options", b"nosniff"),
@@ -243,7 +245,14 @@ def decode(data: bytes, kind: type[_T]) -> _T:
     """A body as its type; a mark at its beginning that it is UTF-8 is passed over."""
     data = data.removeprefix(_BOM)
     try:
-        return msgspec.json.decode(data, type=kind)
+        body = msgspec.json.decode(data, type=kind)
+        # Of two fields of one name the last is read: the colons of the first are too many.
+        colons = data.count(b":")
+        if colons > 1 and colons > len(fields := _FIELDS.decode(data)):
+            if colons - len(fields) > b"".join(fields.values()).count(b":") + "".join(fields).count(":"):
+                names = [name for name, _ in json.loads(data, object_pairs_hook=list, parse_int=str)]
+                raise Problem(422, f"The body gives {next(n for n in names if names.count(n) > 1)!r:.60} twice.")
+        return body
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise problem_of_body(error, data, kind) from None
 
