@@ -153,8 +153,13 @@ def test_every_answer_names_its_version(asking: Asking, folders: dict[str, str])
         ("/v1/models/vectors/search", {"vectors": [[1] * 8], "candidates": "many"}, "candidates"),
         ("/v1/models/books/search", {"vectors": [[1]]}, "only an index of vectors is searched"),
         ("/v1/models/rows/search", {"vectors": [[1]]}, "only an index of vectors is searched"),
-        ("/v1/models/rows/explain", {"text": "a", "label": 0}, "takes features"),
-        ("/v1/models/vectors/rank", {"text": "a"}, "The model takes vectors"),
+        ("/v1/models/rows/explain", {"text": "a", "label": 0}, "takes features: the body must have 'row'. Got 'text'"),
+        ("/v1/models/books/explain", {"label": 0}, "must have exactly one of 'text' and 'row'. Got none of them"),
+        ("/v1/models/books/beam", {}, "The body must have 'text'. Got none of them instead."),
+        ("/v1/models/vectors/rank", {"text": "a"}, "takes vectors: the body must have 'vectors', at /search."),
+        (RANK, b'{"text": "a", "k": 1, "id": ":", "k": 1}', "The body gives 'k' twice."),
+        (RANK, b'{"text": {"text": "a"}, "text": "a:b"}', "The body gives 'text' twice."),
+        (RANK, b'{"text": "a", "id": [1, {"x": 1e400}]}', "'id[1][...]' field holds a number that is out of range."),
         ("/v1/models/rows/beam", {"text": "a"}, "takes features, and this is for texts"),
     ],
 )  # fmt: skip
@@ -270,3 +275,19 @@ def test_a_query_goes_by_where_none_is_taken(asking: Asking) -> None:
     """Browsers and load balancers add fields to get round caches."""
     for path in ("/", "/page/de.json", "/health/live", "/metrics", "/openapi.json", "/v1/models", "/v1/projects"):
         assert asking("GET", f"{path}?_=17").status == 200, path
+
+
+def test_a_name_may_stand_again_inside_a_field(asking: Asking) -> None:
+    body = b'{"id": {"id": "a:b", "k:": ":", "k": 2}, "text": "\\"k\\": 1, \\"k\\": 2", "k": 1}'
+    assert asking("POST", RANK, body).json["results"][0]["id"] == {"id": "a:b", "k:": ":", "k": 2}
+
+
+def test_lines_at_fault_keep_their_ids_and_options_are_refused_once(asking: Asking) -> None:
+    body = b'{"id": 2, "text": {}}\n{"text": "a", "text": "b"}\n[]\n{"id": 3, "text": "a"}'
+    first, second, third, fourth = asking("POST", RANK, body, type=NDJSON).lines
+    assert first["id"] == 2 and first["error"].startswith("Line 1: The 'text' field must be a string")
+    assert second == {"error": "Line 2: The body gives 'text' twice."} and fourth["id"] == 3
+    assert third["error"].startswith("Line 3: ")
+    in_body = asking("POST", RANK, {"text": "a", "tail": "dragon"})
+    for answer in (in_body, asking("POST", f"{RANK}?tail=dragon", body, type=NDJSON)):
+        assert answer.status == 422 and "The 'tail' parameter of rank must be one of 'psp'" in answer.detail

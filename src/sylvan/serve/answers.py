@@ -20,6 +20,7 @@ from sylvan.labels.vocabulary import Numbers
 from sylvan.models.blocks import unknown_texts
 from sylvan.params.wording import counted
 from sylvan.ranking.stopping import StoppingRule
+from sylvan.ranking.tail import tail_of
 from sylvan.serve.bodies import Asked
 from sylvan.serve.problems import Problem
 from sylvan.serve.versions import Version
@@ -77,6 +78,7 @@ def check(version: Version, request: Asked) -> None:
     for name in ("beam", "tail"):
         if getattr(request, name) is not None and name not in version.rank_options:
             raise Problem(422, f"The {name!r} field is of no use: a {type(version.inner).__name__} has no {name}.")
+    tail_of(None, request.tail)
     if request.rule:
         StoppingRule.of(request.k, **request.rule, n_labels=version.n_labels)
         if request.tail is not None:

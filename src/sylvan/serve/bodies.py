@@ -81,7 +81,8 @@ def make_bodies(limits: Limits) -> dict[str, Any]:
 
     class RankRequest(RankOptions, forbid_unknown_fields=True):
         """Texts, or rows of features, to be ranked: exactly one of ``text``, ``texts`` and ``features``. A text may be
-        a record, with the fields that the model was trained on; an ``id`` comes back with the answer."""
+        a record, with the fields that the model was trained on; an ``id`` comes back with the answer. ``explain`` explains the first ten
+        labels."""
 
         text: Text | Record | None = None
         texts: Annotated[list[Text | Record], Meta(max_length=limits.texts)] | None = None
@@ -188,25 +189,28 @@ def _words(fields: Sequence[str]) -> str:
     return " and ".join(map(repr, fields))
 
 
-def rows_of(
-    version: Version, limits: Limits, text: Any, texts: list[Any] | None, features: list[FeatureRow] | None
-) -> list[Any]:
-    """The rows of a request, as the engine takes them: texts, or pairs of indices and values."""
-    takes = version.takes
-    names = [name for name, value in (("text", text), ("texts", texts), ("features", features)) if value is not None]
+def rows_of(version: Version, limits: Limits, fields: dict[str, Any]) -> list[Any]:
+    """The rows of a request, as the engine takes them: texts, or pairs of indices and values. ``fields`` has those of
+    which the body has one; the others are None."""
+    takes, names = version.takes, [name for name, value in fields.items() if value is not None]
     if len(names) != 1:
-        received = _words(names) or "none of them"
-        raise Problem(422, f"The body must have exactly one of 'text', 'texts' and 'features'. Got {received} instead.")
-    if (takes == "texts") != (names[0] != "features") or takes == "vectors":
-        wanted = "'text' or 'texts'" if takes == "texts" else f"{takes!r}"
-        raise Problem(422, f"The model takes {takes}: the body must have {wanted}. Got {names[0]!r} instead.")
-    for row in features or ():
+        wanted = " and ".join(", ".join(map(repr, fields)).rsplit(", ", 1))
+        wanted = f"exactly one of {wanted}" if len(fields) > 1 else wanted
+        raise Problem(422, f"The body must have {wanted}. Got {_words(names) or 'none of them'} instead.")
+    (name,) = names
+    of_texts = name.startswith("text")
+    if takes != ("texts" if of_texts else "features"):
+        taken = [repr(each) for each in fields if each.startswith("text") == (takes == "texts")]
+        wanted = " or ".join(taken) if takes != "vectors" else "'vectors', at /search"
+        raise Problem(422, f"The model takes {takes}: the body must have {wanted}. Got {name!r} instead.")
+    if of_texts:
+        value = fields[name]
+        return texts_of(version, value, limits) if name == "texts" else [text_of(version, value, limits)]
+    for row in fields[name]:
         if len(row.indices) != len(row.values):
             counts = f"{len(row.values)} and {len(row.indices)}"
-            raise Problem(422, f"A row of 'features' must have as many values as indices. Got {counts}.")
-    if features is not None:
-        return [(row.indices, row.values) for row in features]
-    return texts_of(version, texts, limits) if text is None else [text_of(version, text, limits)]
+            raise Problem(422, f"A row of the {name!r} field must have as many values as indices. Got {counts}.")
+    return [(row.indices, row.values) for row in fields[name]]
 
 
 def texts_of(version: Version, texts: Sequence[Any] | None, limits: Limits) -> list[str]:

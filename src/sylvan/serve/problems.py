@@ -66,9 +66,11 @@ def _sentence(message: str, data: bytes, kind: Any) -> str:
         return f"{place} has no field {fault.split('`')[1]!r}."
     if fault.startswith("Object missing required field"):
         return f"{place} lacks the field {fault.split('`')[1]!r}."
-    received = _received(steps, data)
+    received, allowed = _received(steps, data), _allowed(inspect.type_info(kind), steps)
+    if fault == "Number out of range" and allowed == "an object":  # which stands for whatever is JSON
+        return f"{place} holds a number that is out of range."
     got = f" Got {received} instead." if received else ""
-    return f"{place} must be {_allowed(inspect.type_info(kind), steps)}.{got}"
+    return f"{place} must be {allowed}.{got}"
 
 
 def _allowed(info: Any, steps: list[tuple[str, str]]) -> str:

@@ -4,6 +4,7 @@ people to look at, the labels, the tree over them and the nodes that a search go
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator
 from functools import partial
 from typing import Any
@@ -65,7 +66,8 @@ async def rank(call: Call) -> Ranked | Reply:
     if call.need_type(JSON, NDJSON) == NDJSON:
         return rank_lines(call, served, version)
     body = await call.read(with_fields(call.service.bodies["rank"], version.text_fields), served)
-    rows = rows_of(version, call.limits, record_at_the_top(version, body), body.texts, body.features)
+    fields = {"text": record_at_the_top(version, body), "texts": body.texts, "features": body.features}
+    rows = rows_of(version, call.limits, fields)
     call.rows, ids = len(rows), ids_of(body, len(rows))
     request = body.asked()
     check(version, request)
@@ -108,6 +110,9 @@ async def _answered(call: Call, served: Served, version: Version, request: Asked
                 places.append(len(results))
                 results.append(RankedRow([], id=id_of(record)))
             except Problem as problem:
+                if record is None and isinstance(line, bytes):  # its types are wrong, but it may have an id
+                    with contextlib.suppress(Problem):
+                        record = decode(line, dict[str, Any])
                 results.append(LineProblem(f"Line {number}: {problem}", id_of(record)))
         for place, answer in zip(places, await _ranked(served, version, request, rows), strict=True):
             id_ = results[place].id
@@ -133,7 +138,7 @@ def _row(call: Call, version: Version, record: Any) -> Any:
     if isinstance(record, dict):
         return text_of(version, record, call.limits)
     features = None if record.features is None else [record.features]
-    return rows_of(version, call.limits, record.text, None, features)[0]
+    return rows_of(version, call.limits, {"text": record.text, "features": features})[0]
 
 
 async def _blocks(call: Call) -> AsyncIterator[list[tuple[int, bytes | Problem | None]]]:
@@ -176,8 +181,8 @@ async def explain_label(call: Call) -> Explained:
     training rows."""
     served, version = call.asked()
     body = await call.read(with_fields(call.service.bodies["explain"], version.text_fields), served)
-    features = None if body.row is None else [body.row]
-    rows = rows_of(version, call.limits, record_at_the_top(version, body), None, features)
+    fields = {"text": record_at_the_top(version, body), "row": None if body.row is None else [body.row]}
+    rows = rows_of(version, call.limits, fields)
     call.rows = 1
     # A key of its own: explanations aren't computed together.
     results: list[Explained] = await served.engine.ask(
@@ -302,7 +307,7 @@ async def beam(call: Call) -> Searched:
         raise Problem(422, f"The model {call.model!r} takes {version.takes}, and this is for texts.")
     if body.tree >= len(version.trees):
         raise Problem(422, f"The 'tree' field must be an int in [0, {len(version.trees) - 1}]. Got {body.tree}.")
-    call.rows, rows = 1, rows_of(version, call.limits, record_at_the_top(version, body), None, None)
+    call.rows, rows = 1, rows_of(version, call.limits, {"text": record_at_the_top(version, body)})
     results: list[Searched] = await served.engine.ask(
         object(), rows, lambda texts: [_searched(version, texts[0], body.tree, body.beam)]
     )
