@@ -154,8 +154,8 @@ def test_every_answer_names_its_version(asking: Asking, folders: dict[str, str])
         ("/v1/models/books/search", {"vectors": [[1]]}, "only an index of vectors is searched"),
         ("/v1/models/rows/search", {"vectors": [[1]]}, "only an index of vectors is searched"),
         ("/v1/models/rows/explain", {"text": "a", "label": 0}, "takes features: the body must have 'row'. Got 'text'"),
-        ("/v1/models/books/explain", {"label": 0}, "must have exactly one of 'text' and 'row'. Got none of them"),
-        ("/v1/models/books/beam", {}, "The body must have 'text'. Got none of them instead."),
+        ("/v1/models/books/explain", {"label": 0}, "must have exactly one of 'text' and 'row'. Got none"),
+        ("/v1/models/books/beam", {}, "The body must have 'text'. Got none instead."),
         ("/v1/models/vectors/rank", {"text": "a"}, "takes vectors: the body must have 'vectors', at /search."),
         (RANK, b'{"text": "a", "k": 1, "id": ":", "k": 1}', "The body gives 'k' twice."),
         (RANK, b'{"text": {"text": "a"}, "text": "a:b"}', "The body gives 'text' twice."),
@@ -229,7 +229,7 @@ def test_a_field_of_records_called_as_one_of_the_body_is_not_passed_over(clashin
     for body in ({"text": record}, {"texts": [record]}, {"text": record, "k": 10, "beam": 10}):
         assert clashing("POST", RANK, body).json["results"] == [{**whole, "id": "flour"}], body
     assert clashing("POST", RANK, {"text": record, "id": 7}).json["results"] == [{**whole, "id": 7}]
-    words = "The {!r} field is one of the model's"
+    words = "Field {!r} is the model's and the body's: put the record under 'text'."
     for route, options in (("rank", {"k": 1}), ("explain", {"label": "sea"}), ("beam", {})):
         for more in ({"id": "flour"}, {"beam": 3}):
             if route == "rank" or "beam" in more:

@@ -81,8 +81,8 @@ def make_bodies(limits: Limits) -> dict[str, Any]:
 
     class RankRequest(RankOptions, forbid_unknown_fields=True):
         """Texts, or rows of features, to be ranked: exactly one of ``text``, ``texts`` and ``features``. A text may be
-        a record, with the fields that the model was trained on; an ``id`` comes back with the answer. ``explain`` explains the first ten
-        labels."""
+        a record, with the fields that the model was trained on; an ``id`` comes back with the answer. ``explain``
+        explains the first ten labels."""
 
         text: Text | Record | None = None
         texts: Annotated[list[Text | Record], Meta(max_length=limits.texts)] | None = None
@@ -174,14 +174,12 @@ def record_at_the_top(version: Version, body: Any) -> Any:
     record = {name: getattr(body, attribute) for attribute, name in names if attribute.startswith("field_")}
     record = {name: value for name, value in record.items() if value is not msgspec.UNSET}
     fields = {*version.text_fields}
-    is_flat = record or ("text" in fields and isinstance(body.text, str))
-    if "text" not in fields and record and body.text is not None:
+    if record and body.text is not None and "text" not in fields:
         raise Problem(422, f"The body must have 'text' or {_words(version.text_fields)}. Got both.")
-    both = fields & {*body.__struct_fields__} - {"text"} if is_flat else ()
-    for field in msgspec.structs.fields(body) if both else ():
+    both = fields & {*body.__struct_fields__} - {"text"} if record or "text" in fields else ()
+    for field in msgspec.structs.fields(body) if both and (record or isinstance(body.text, str)) else ():
         if field.name in both and getattr(body, field.name) != field.default:
-            raise Problem(422, f"The {field.name!r} field is one of the model's and of the body: put the whole record "
-                               "under 'text'.")  # fmt: skip
+            raise Problem(422, f"Field {field.name!r} is the model's and the body's: put the record under 'text'.")
     return {**record, "text": body.text} if record and body.text is not None else record or body.text
 
 
@@ -194,22 +192,18 @@ def rows_of(version: Version, limits: Limits, fields: dict[str, Any]) -> list[An
     which the body has one; the others are None."""
     takes, names = version.takes, [name for name, value in fields.items() if value is not None]
     if len(names) != 1:
-        wanted = " and ".join(", ".join(map(repr, fields)).rsplit(", ", 1))
-        wanted = f"exactly one of {wanted}" if len(fields) > 1 else wanted
-        raise Problem(422, f"The body must have {wanted}. Got {_words(names) or 'none of them'} instead.")
+        one, every = "exactly one of " if len(fields) > 1 else "", ", ".join(map(repr, fields)).rsplit(", ", 1)
+        raise Problem(422, f"The body must have {one}{' and '.join(every)}. Got {_words(names) or 'none'} instead.")
     (name,) = names
-    of_texts = name.startswith("text")
-    if takes != ("texts" if of_texts else "features"):
-        taken = [repr(each) for each in fields if each.startswith("text") == (takes == "texts")]
-        wanted = " or ".join(taken) if takes != "vectors" else "'vectors', at /search"
+    taken = [repr(each) for each in fields if takes == ("texts" if each.startswith("text") else "features")]
+    if repr(name) not in taken:
+        wanted = " or ".join(taken) or "'vectors', at /search"
         raise Problem(422, f"The model takes {takes}: the body must have {wanted}. Got {name!r} instead.")
-    if of_texts:
-        value = fields[name]
-        return texts_of(version, value, limits) if name == "texts" else [text_of(version, value, limits)]
+    if takes == "texts":
+        return texts_of(version, fields[name], limits) if name == "texts" else [text_of(version, fields[name], limits)]
     for row in fields[name]:
-        if len(row.indices) != len(row.values):
-            counts = f"{len(row.values)} and {len(row.indices)}"
-            raise Problem(422, f"A row of the {name!r} field must have as many values as indices. Got {counts}.")
+        if (n_values := len(row.values)) != (n := len(row.indices)):
+            raise Problem(422, f"A row of {name!r} must have as many values as indices. Got {n_values} and {n}.")
     return [(row.indices, row.values) for row in fields[name]]
 
 

@@ -247,9 +247,9 @@ def decode(data: bytes, kind: type[_T]) -> _T:
     try:
         body = msgspec.json.decode(data, type=kind)
         # Of two fields of one name the last is read: the colons of the first are too many.
-        if (colons := data.count(b":")) > 1 and (spare := colons - len(fields := _FIELDS.decode(data))):
-            values = b"".join(fields.values())
-            if spare > values.count(b":") + "".join(fields).count(":"):
+        if (colons := data.count(b":")) > 1:
+            fields = _FIELDS.decode(data)
+            if colons > ":".join([*fields, ""]).count(":") + b"".join(fields.values()).count(b":"):
                 names = [name for name, _ in json.loads(data, object_pairs_hook=list, parse_int=str)]
                 raise Problem(422, f"The body gives {next(n for n in names if names.count(n) > 1)!r:.60} twice.")
         return body
