@@ -26,6 +26,8 @@ def test_against_a_full_sort(chunk_size: int | None, dtype: str, monkeypatch: An
     found = topk(queries, table, 4, bias, chunk_size=chunk_size)
     assert torch.equal(found.classes, right.indices[..., :4]) and found.scores.dtype == wide
     torch.testing.assert_close(found.scores, right.values[..., :4])
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert torch.equal(topk(queries, table, 4, bias, chunk_size=chunk_size).scores, found.scores)
     every = topk(queries[0], table, 13, bias, chunk_size=chunk_size)
     assert every.classes[:, 10:].eq(-1).all() and every.scores[:, 10:].eq(-torch.inf).all(), "the masked, and none"
     assert every.classes[:, :10].sort(dim=1).values.tolist() == [[0, 1, 2, 3, 4, 6, 7, 8, 9, 10]] * 3

@@ -118,6 +118,7 @@ def test_the_best_model_comes_back(tmp_path: Any) -> None:
     train(job, epochs=1, max_steps=5, folder=tmp_path)
     again = language_model(seed=0)
     load_best(tmp_path, again.module)
+    assert not again.module.training, "so that dropout is off"
     assert torch.equal(again.table_, job.table_) and again.table_ is again._objective.head.edge_weights  # type: ignore[union-attr]
     assert again.evaluate("test") == job.evaluate("test")
 

@@ -48,6 +48,8 @@ def test_it_learns_several_labels_a_row(given: dict[str, Any]) -> None:
 def test_measures_agree_with_a_naive_reference() -> None:
     made = job(test=HOLDOUT)
     found = made.evaluate("test")
+    with raises(ParameterError, "split", "'valid'"):
+        made.evaluate("valid")
     with torch.no_grad():
         dense = torch.from_numpy(HOLDOUT[0].toarray())
         queries = (dense / dense.norm(dim=1, keepdim=True)) @ made.encoder_.features + made.encoder_.constant

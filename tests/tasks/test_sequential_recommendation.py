@@ -72,6 +72,9 @@ def test_measures_agree_with_a_naive_reference(split: Any, exclude_seen: bool) -
         gains = [1 / math.log2(rank + 1) if rank <= k else 0.0 for rank in ranks]
         assert found[f"ndcg@{k}"] == pytest.approx(np.mean(gains))
     assert made.ranks("test").tolist() == ranks
+    for other in ("train", "valid"):
+        with raises(ParameterError, "split", other, "validation"):
+            made.ranks(other)
 
 
 def test_nothing_held_out_is_trained_on() -> None:

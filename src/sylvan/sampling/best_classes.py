@@ -80,7 +80,8 @@ def topk(
         block = rows[part].to(wide)
         chunks = slices(n_classes, len(block)) if chunk_size is None else slices(n_classes, 1, chunk_size)
         for chunk in chunks:
-            found = block @ class_embeddings[chunk].to(wide).t()
+            with torch.autocast(rows.device.type, enabled=False):
+                found = block @ class_embeddings[chunk].to(wide).t()
             if bias is not None:
                 found += bias[chunk].to(wide)
             ids = torch.arange(chunk.start, chunk.stop, device=rows.device).expand(len(block), -1)

@@ -17,7 +17,7 @@ from sylvan.errors import DataError, ParameterError
 from sylvan.neural.loop.checkpoint import draw_convergence, results_of, to_json, write_json
 from sylvan.neural.loop.engine import untouched_randomness
 from sylvan.neural.loop.training import Job, RefreshSchedule, train
-from sylvan.params.fields import KW_ONLY, Parameterized, Range, parameterized
+from sylvan.params.fields import KW_ONLY, Choice, Parameterized, Range, check_value, parameterized
 from sylvan.sampling import (
     BeamTreeHead,
     CANELoss,
@@ -69,6 +69,12 @@ def target_ranks(
         better.scatter_(1, target, False)
         ranks[part] = torch.where(wrong.squeeze(1), len(table), 1 + better.sum(dim=1))
     return ranks
+
+
+def part_of(split: Any) -> str:
+    """The part of the data that is measured."""
+    check_value("split", split, Choice(("validation", "test")), "evaluate")
+    return str(split)
 
 
 def ranking_measures(ranks: Tensor, at: Sequence[int] = (10, 20, 50)) -> dict[str, float]:

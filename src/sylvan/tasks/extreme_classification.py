@@ -21,7 +21,7 @@ from sylvan.params.fields import KW_ONLY, Range, parameterized
 from sylvan.params.wording import counted
 from sylvan.runtime.checkpoint import checksum
 from sylvan.sampling.tensors import slices
-from sylvan.tasks.base import Task
+from sylvan.tasks.base import Task, part_of
 
 _ROWS = 1024  # encoded at a time in evaluation
 _IGNORED = -100
@@ -178,7 +178,7 @@ class ExtremeClassification(Task):
         return loss
 
     def evaluate(self, split: str) -> dict[str, float]:
-        X, Y = self._parts[split]
+        X, Y = self._parts[part_of(split)]
         cutoffs = [k for k in self.cutoffs if k <= self.n_classes_]
         return {f"P@{k}": value for k, value in metrics.precision(Y, self._rank(X, max(cutoffs)), cutoffs).items()}
 

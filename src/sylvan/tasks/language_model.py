@@ -24,7 +24,7 @@ from sylvan.params.fields import KW_ONLY, Range, parameterized
 from sylvan.params.wording import counted
 from sylvan.sampling import Sampler
 from sylvan.sampling.tensors import slices
-from sylvan.tasks.base import TableOptimizer, Task, context_centers
+from sylvan.tasks.base import TableOptimizer, Task, context_centers, part_of
 
 END, UNKNOWN = "<eos>", "<unk>"
 _NAMES = {"train": ("train",), "validation": ("valid", "validation", "dev"), "test": ("test",)}
@@ -340,7 +340,7 @@ class LanguageModel(Task):
 
     @torch.no_grad()
     def evaluate(self, split: str) -> dict[str, float]:
-        ids = {"validation": self.corpus.validation, "test": self.corpus.test}[split]
+        ids = {"validation": self.corpus.validation, "test": self.corpus.test}[part_of(split)]
         carried, self._state = self._state, None
         total = torch.zeros((), dtype=torch.float64, device=self._stream.device)
         table = self._objective.output_embeddings(self.table_)

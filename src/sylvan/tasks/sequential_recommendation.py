@@ -18,7 +18,7 @@ from sylvan.neural.sequence import PADDING, GRU4Rec, SASRec, SequenceEncoder
 from sylvan.params.fields import KW_ONLY, Choice, Range, check_value, parameterized
 from sylvan.runtime.checkpoint import checksum
 from sylvan.sampling.tensors import slices
-from sylvan.tasks.base import Task, context_centers, ranking_measures, target_ranks
+from sylvan.tasks.base import Task, context_centers, part_of, ranking_measures, target_ranks
 
 Split = Literal["users", "interactions", "last"]
 SPLITS: tuple[Split, ...] = get_args(Split)
@@ -290,7 +290,8 @@ class SequentialRecommendation(Task):
 
     def ranks(self, split: str = "test") -> Tensor:
         """The place of the right item in the ranking of the catalogue, for every question of a part, int64 (n,)."""
-        questions = self.split_.validation if split == "validation" else self.split_.test
+        questions = {"validation": self.split_.validation, "test": self.split_.test}[part_of(split)]
+        self.module.eval()
         data, encoder, ranks = self.sequences, self.encoder_, []
         classes = self._objective.output_embeddings(encoder.class_embeddings)
         for part in slices(len(questions.users), 1, _QUERIES):

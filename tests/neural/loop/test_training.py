@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 import torch
 from jobs import BATCH, PER_EPOCH, N, Points, last_bits, weights
+from kit.bits import bits
 from kit.errors import raises
 
 from sylvan.errors import DataError, ModelError, ParameterError
-from sylvan.neural import Engine, train
+from sylvan.neural import Engine, load_tree, train
 from sylvan.neural.loop import training
 from sylvan.neural.loop.checkpoint import TrainingFolder
 from sylvan.neural.loop.engine import AsItIs
@@ -173,6 +174,27 @@ def test_stopped_by_steps_it_resumes_to_the_same_bits(stop: int, uninterrupted: 
     assert again.steps == list(range(stop, 3 * PER_EPOCH))
     assert last_bits(tmp_path) == uninterrupted
     assert history.epochs[-1]["step"] == 3 * PER_EPOCH and history.seconds >= first.seconds
+
+
+@pytest.mark.parametrize(("stop", "before", "after"), [
+    (PER_EPOCH + 5, [0.5, 0.9], [0.6, 0.55]), (PER_EPOCH + 5, [0.6, 0.9], [0.5, 0.4]), (5, [0.9], [0.5, 0.6, 0.55]),
+])  # fmt: skip
+def test_what_is_measured_because_of_a_stop_leaves_no_trace(
+    stop: int, before: list[float], after: list[float], tmp_path: Path
+) -> None:
+    limits: dict[str, Any] = {"epochs": 3, "patience": 2}
+    whole = train(Points(metrics=[*before[:-1], *after]), folder=tmp_path / "whole", **limits)
+    stopped = train(Points(metrics=before), folder=tmp_path / "parts", max_steps=stop, **limits)
+    again = train(Points(metrics=[0.9]), folder=tmp_path / "parts", max_steps=stop, resume=True, **limits)
+    assert stopped.best is not None and again.best is not None and stopped.best["step"] == again.best["step"] == stop
+    assert stopped.test == again.test
+    resumed = train(Points(metrics=after), folder=tmp_path / "parts", resume=True, **limits)
+    for history in (whole, resumed):
+        for entry in history.epochs:
+            del entry["seconds"]
+    assert (resumed.epochs, resumed.test, resumed.stopped) == (whole.epochs, whole.test, whole.stopped)
+    best = [load_tree(tmp_path / name / "best", kind="neural-model") for name in ("whole", "parts")]
+    assert bits(best[0]) == bits(best[1])
 
 
 @pytest.mark.parametrize("fail_at", [3, PER_EPOCH + 2])

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from kit.bits import bits
 from kit.errors import raises, warns
 from reference.softmax_reference import others_alone
 from sampling.suite import Given, Scripted
@@ -21,6 +22,7 @@ from sylvan.errors import DataError, NotFittedError, ParameterError
 from sylvan.sampling import (
     FullSoftmaxLoss,
     HeadAndTailLoss,
+    InBatch,
     SampledSoftmaxLoss,
     Softmax,
     Subset,
@@ -164,6 +166,15 @@ def test_check_tells_the_cross_entropy_of_some_rows(kind: str) -> None:
         loss.check(queries, table, targets, n_rows=0)
     with raises(DataError, "dim"):
         loss.check(queries[:, :3], table, targets)
+
+
+def test_check_teaches_a_sampler_nothing() -> None:
+    checked, plain = SampledSoftmaxLoss(InBatch(20), 15), SampledSoftmaxLoss(InBatch(20), 15)
+    queries, table, targets = torch.randn(16, 4), torch.randn(20, 4), torch.arange(16)
+    for loss in (checked, plain):
+        loss(queries, table, targets)
+    checked.check(queries, table, targets)
+    assert checked.sampler.training and bits(checked.sampler.state_dict()) == bits(plain.sampler.state_dict())
 
 
 def test_check_warns_of_a_sampler_that_misses_the_largest_scores() -> None:

@@ -453,7 +453,7 @@ class BeamTreeClassifier(Estimator):
             Classes a row; a row for which the beam reaches fewer ends in label -1.
         beam : int, optional
             Nodes followed a layer, instead of the model's own; from the number of classes on, the search is exhaustive.
-        allowed, denied : class ids, or a mask of shape (n, n_labels_), optional
+        allowed, denied : classes as ``fit`` was given them, or a mask of shape (n, n_labels_), optional
             The only classes to answer with, for every row or row by row, and classes not to answer with; see
             :class:`~sylvan.arrays.label_filter.LabelFilter` for the forms. The search and the scores are the same with
             and without.

@@ -202,7 +202,8 @@ class VectorIndex(Fitted):
             more buckets until it has them; else a row with fewer candidates ends in id -1, as it does where there are
             fewer vectors.
         probes, min_votes, order, candidates
-            Instead of the index's own parameters, in shards of each shard's; ``candidates="all"`` compares all.
+            Instead of the index's own parameters, in shards of each shard's; ``candidates="all"`` compares all
+            candidates of the buckets that are looked into: all vectors with as many ``probes`` as there are buckets.
         return_counts : bool
             Also give how many vectors were compared with each query, in all shards together.
         allowed, denied : ids, or a mask of shape (n, number of ids), optional

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
@@ -165,9 +166,13 @@ def save_tree(folder: str | os.PathLike[str], tree: Any, *, kind: str, params: d
     >>> load_tree(folder, kind="example")
     {'weights': tensor([1., 1.]), 'step': 3}
     """
+    _save(folder, tree, kind, params or {})
+
+
+def _save(folder: str | os.PathLike[str], tree: Any, kind: str, params: dict[str, JSON], keep: int = 0) -> None:
     arrays: dict[str, Any] = {}
     packed = _pack(tree, arrays, "")
-    store.save(folder, store.State(kind, 1, params=params or {}, meta={"tree": packed}, arrays=arrays))
+    store.save(folder, store.State(kind, 1, params=params, meta={"tree": packed}, arrays=arrays), keep=keep)
 
 
 def load_tree(folder: str | os.PathLike[str], *, kind: str) -> Any:
@@ -270,7 +275,7 @@ def has_checkpoint(folder: str | os.PathLike[str]) -> bool:
 
 
 def load_best(folder: str | os.PathLike[str], module: nn.Module) -> None:
-    """Put the best model of a training that wrote to ``folder`` into ``module``.
+    """Put the best model of a training that wrote to ``folder`` into ``module``, which then is in evaluation mode.
 
     Parameters
     ----------
@@ -303,6 +308,7 @@ def load_best(folder: str | os.PathLike[str], module: nn.Module) -> None:
         raise ModelError(
             f"The best model in {os.fspath(folder)!r} is of another network than this one: {reason}"
         ) from error
+    module.eval()
 
 
 class TrainingFolder:
@@ -348,14 +354,26 @@ class TrainingFolder:
         tree: dict[str, Any] = load_tree(self._path(_CHECKPOINT), kind=_KINDS[_CHECKPOINT])
         return tree
 
-    def save_best(self, module: nn.Module, entry: dict[str, Any]) -> None:
-        """Take ``module`` as it is now for the best model."""
+    def save_best(self, module: nn.Module, entry: dict[str, Any], keep: bool = False) -> None:
+        """Take ``module`` as it is now for the best model, and ``keep`` the one before for :meth:`bring_back`."""
         if self.folder is not None:
             if self.writes:
-                save_tree(self._path(_BEST), module.state_dict(), kind=_KINDS[_BEST], params=to_json(entry))
+                _save(self._path(_BEST), module.state_dict(), _KINDS[_BEST], to_json(entry), int(keep))
             return
         copied = module.state_dict()
         self._best = {name: v.clone() if isinstance(v, torch.Tensor) else v for name, v in copied.items()}
+
+    def bring_back(self, best: dict[str, Any] | None) -> None:
+        """Have the best model of a checkpoint again: a training that ended within an epoch may have taken a later one,
+        which it wouldn't have measured if it had gone on."""
+        path = self._path(_BEST)
+        if not self.writes or not os.path.isfile(os.path.join(path, "manifest.json")):
+            return
+        if best is None:
+            shutil.rmtree(path)
+        elif store.contents(path)["model"]["params"] != to_json(best):
+            with contextlib.suppress(ModelError):  # of an evaluation that will be made again
+                store.undo(path)
 
     def restore_best(self, module: nn.Module) -> None:
         """Put the best model's values into ``module``; they stay as they are where there is none."""

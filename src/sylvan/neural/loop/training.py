@@ -373,6 +373,8 @@ class _Run:
         if self.job.measures_start and not self.step:
             self._evaluate()
         self.history.stopped = self._reason()
+        if self.history.stopped and self.within:
+            self._evaluate(counts=False)
         per_epoch = -(-self.n_batches // self.engine.accumulate)
         total = min(self.limits.epochs * per_epoch, self.limits.max_steps or self.limits.epochs * per_epoch)
         with progress(self.job.title, max(total - self.step, 0), "step") as bar:
@@ -381,7 +383,7 @@ class _Run:
                 self.history.stopped = self.history.stopped or self._reason()
                 if self.history.stopped == "diverged":
                     self.history.seconds = self._seconds()
-                else:
+                elif not self.within:  # else it is saved already
                     self._save()
         self.engine.wait()
         self.files.restore_best(self.job.module)
@@ -431,6 +433,8 @@ class _Run:
                 self.history.stopped = "diverged"
             reason = self.history.stopped or self._reason()
             if reason and (reason == "diverged" or not complete):
+                if reason != "diverged":
+                    self._save()  # before a measurement that an uninterrupted training doesn't make
                 self._evaluate(counts=False)
                 self.history.stopped = self.history.stopped or reason
                 return
@@ -493,7 +497,7 @@ class _Run:
             order, history.stopped = -1, "diverged"  # whatever it measures, it isn't a model any more
         elif order > 0 or (order == 0 and self.job.later_of_equals):
             history.best = entry
-            self.files.save_best(module, entry)
+            self.files.save_best(module, entry, keep=not counts)
         if order > 0:
             self.stale = 0
         elif counts:
@@ -549,5 +553,6 @@ class _Run:
         self.epoch, self.within, self.step, self.stale, self.n_losses = tree["position"]
         self.loss = tree["loss"]
         self.seconds_before = self.history.seconds
+        self.files.bring_back(self.history.best)
         self.restored = {name: tree[name] for name in ("job", "random")}
         return True

@@ -316,7 +316,12 @@ class CrossEntropyEstimate(SampledLoss):
         few, theirs = rows[chosen], wanted[chosen]
         full_loss = FullSoftmaxLoss(ignore_index=self.ignore_index)
         full = float(full_loss(few, class_embeddings, theirs, bias))
-        sampled = float(self._each(few, class_embeddings, theirs, bias).mean())
+        training = self.sampler.training
+        self.sampler.eval()  # samplers that learn from the batches which they see don't count these rows again
+        try:
+            sampled = float(self._each(few, class_embeddings, theirs, bias).mean())
+        finally:
+            self.sampler.train(training)
         above, most = sampled - full, math.log(len(class_embeddings))  # what knowing nothing costs
         if not math.isinf(full) and not -0.5 * most <= above <= 1.5 * most:  # infinite: a target is masked
             misses = "misses the classes with the largest scores, and training lowers the one without the other"
