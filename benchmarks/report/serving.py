@@ -203,7 +203,7 @@ def _memory(runs: Sequence[Record]) -> list[str]:
 
 def _overload(runs: Sequence[Record]) -> list[str]:
     words = (
-        "Sylvan with the limits that it has by default, under which 100 requests may wait, and a probe on eight of the "
+        "Sylvan with the limits that it has by default, under which 64 requests may wait, and a probe on eight of the "
         "connections, which checks each answer. The loop's lag is the time that `/health/live` takes on a connection "
         f"of its own. Resident memory (MiB) is read every second. Measured on {max(run['date'] for run in runs)}."
     )

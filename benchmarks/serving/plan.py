@@ -14,7 +14,7 @@ CONNECTIONS = (1, 8, 64, 512)
 IN_PROCESS = "in-process"
 PARTS = ("answers", "load", "memory", "overload")
 WORKERS = (1, 2, 4)
-OVERLOAD = (64, 512)  # connections: within the limits, and twice as many as may wait
+OVERLOAD = (64, 512)  # connections: as many as may wait, and eight times as many
 
 
 def load_groups(names: Sequence[str], repeats: int, connections: Sequence[int]) -> Iterator[list[Row]]:

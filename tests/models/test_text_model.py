@@ -164,6 +164,13 @@ def test_wrong_parts() -> None:
         TextModel(vectorizer=XRLinear()).fit(TEXTS, LABELS)  # type: ignore[arg-type]
 
 
+def test_an_int_is_the_id_of_a_label_in_explanations_too() -> None:
+    texts, names = ["alpha one", "beta two", "gamma three"], [["1"], ["2"], ["3"]]
+    model = TextModel().fit(texts * 20, names * 20)
+    assert model.explain("beta two", 1).name == model.rank(["beta two"], 1, allowed=[1]).names[0][0] == "2"
+    assert model.explain("beta two", "1").name == "1"
+
+
 def test_labels_allowed_and_denied_by_name(model: TextModel) -> None:
     texts = ["bread under the stars", "a voyage to the whales"]
     for row in model.rank(texts, k=5, allowed=["Optics", "Baking"]).names:

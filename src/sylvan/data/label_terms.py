@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
@@ -56,14 +57,26 @@ def label_terms(label_texts: Any, names: Iterable[str]) -> dict[str, LabelTerms]
         return {name: LabelTerms((name,)) for name in names}
     if hasattr(label_texts, "terms"):
         _say_languages(label_texts)
-        listed = set(names)
-        by_name = not any(name in label_texts for name in listed) and any(label_texts.uri(name) for name in listed)
-        terms: dict[str, LabelTerms] = (label_texts.by_label() if by_name else label_texts).terms()
+        terms: dict[str, LabelTerms] = _by_rows_names(label_texts, sorted(set(names))).terms()
         return terms
     return {
         name: texts if isinstance(texts, LabelTerms) else LabelTerms(tuple(texts[:1]), tuple(texts[1:]))
         for name, texts in _listed(label_texts)
     }
+
+
+def _by_rows_names(subjects: Any, listed: list[str]) -> Any:
+    """A vocabulary by what rows call its subjects: the others by their labels in the language of most of these names,
+    or by their URIs where rows have some."""
+    uris = [name for name in listed if name in subjects]
+    named = {uri: name for name in listed if name not in subjects and (uri := subjects.uri(name)) is not None}
+    if not named:
+        return subjects
+    tags = Counter(tag for uri, name in named.items() for tag, text in subjects.labels[uri].items()
+                   if text == label_name(name))  # fmt: skip
+    if uris:
+        named = {uri: uri for uri in subjects} | named | dict(zip(uris, uris, strict=True))
+    return subjects.by_label(tags.most_common(1)[0][0], named)
 
 
 def named_texts(label_texts: Any, names: Iterable[str]) -> dict[str, str]:

@@ -227,7 +227,8 @@ def fit_thresholds(
     Y : CSR, lists of label ids or class ids, shape (n, L)
         The true labels of rows that the model was not trained on.
     probabilities : sparse matrix of shape (n, L), or TopK of shape (n, k)
-        What ``predict_proba`` gives for them.
+        What ``predict_proba`` gives for them; after one class a row, where its rows sum to 1, what
+        ``model.probabilities(model.rank(X))`` gives, with which ``predict`` compares thresholds.
     default : float in [0, 1], default 0.5
         The threshold of labels with fewer positives than ``min_positives``.
     min_positives : int, default 5

@@ -177,7 +177,7 @@ class TextEstimator(Estimator):
         self._need_fit("explain")
         texts = one_text(x, type(self).__name__)
         features = self._text_features(texts)
-        name = self.vocabulary_[find_label(str(label), self.n_labels_, self.vocabulary_)]
+        name = self.vocabulary_[find_label(label, self.n_labels_, self.vocabulary_)]
         result = self.inner().explain(
             features, name,
             top, n_examples=n_examples, feature_names=self._feature_name, label_names=self.vocabulary_, **options,

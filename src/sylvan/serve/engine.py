@@ -18,7 +18,7 @@ from sylvan.serve.problems import Problem
 
 # Seconds by which a refusal for want of room is held back: clients that ask again at once would otherwise take the time
 # that those who wait need. Not the same for all, as those who are refused together would come back together.
-_PAUSES = (0.1, 0.4)
+_PAUSES = (0.4, 1.2)
 MOST_ROWS = 256  # of a batch: more gain nothing, and those behind would wait longer
 
 

@@ -153,7 +153,7 @@ class Limits:
     text_length: int = 1_000_000
     k: int = 1000
     labels: int = 100_000
-    queue: int = 100
+    queue: int = 64
     seconds: float = 30.0
     slow: float = 10.0
 

@@ -272,6 +272,20 @@ def test_a_vocabulary_s_labels_are_called_as_the_rows_call_them() -> None:
     assert list(label_terms(SUBJECTS, ["other"])) == ["u:1", "u:2"]
 
 
+@pytest.mark.filterwarnings("ignore::sylvan.errors.DataWarning")
+def test_of_several_languages_the_rows_choose_what_subjects_are_called() -> None:
+    english, finnish = ["whales", "bread", "sea"], ["valaat", "leipä", "meri"]
+    labels = {f"u:{n + 1}": {"en": english[n], "fi": finnish[n]} for n in range(3)}
+    subjects = SubjectVocabulary(labels, broader={"u:1": ["u:3"]})
+    for names, called in (
+        (finnish[:2], finnish), (english[1:2], english),
+        (["valaat", "leipä", "sea"], ["valaat", "leipä", "sea"]), (["u:1", "leipä"], ["u:1", "leipä", "u:3"]),
+    ):  # fmt: skip
+        terms = label_terms(subjects, names)
+        assert list(terms) == called and terms[called[0]].broader == (called[2],)
+        assert [each.preferred for each in terms.values()] == [tuple(by.values()) for by in labels.values()]
+
+
 @pytest.mark.parametrize(
     ("given", "why"),
     [

@@ -286,15 +286,17 @@ class SubjectVocabulary:
             terms[uri] = LabelTerms(preferred, alternative, hidden, definitions, *relations)
         return terms
 
-    def by_label(self, language: str | None = None) -> SubjectVocabulary:
+    def by_label(self, language: str | None = None, named: Mapping[str, str] | None = None) -> SubjectVocabulary:
         """The same subjects by their preferred labels instead of URIs; of several with one label, the first.
 
         Parameters
         ----------
         language : str, optional
             Which labels; as in :meth:`label`.
+        named : mapping of str to str, optional
+            What subjects are called instead, by their URIs.
         """
-        names = {uri: name for uri in self.labels if (name := self.label(uri, language))}
+        names = {uri: name for uri in self.labels if (name := (named or {}).get(uri) or self.label(uri, language))}
         first: dict[str, str] = {}
         for uri, name in names.items():
             first.setdefault(name, uri)
