@@ -289,7 +289,8 @@ def test_a_merge_that_may_be_read_in_two_ways_is_refused(call: Any, refused: Any
     call("train xr-linear train.jsonl --model m --set keep_rows=true -q")
     refused('{"d": ["a", "b"]} and {"d": ["a,b"]}', "update m --merge a,b=d")
     refused('{"c=d": ["b"]} and {"d": ["b=c"]}', "update m --merge b=c=d")
-    refused("is no label", "update", "m", "--merge", '{"d": ["a,b", "x"]}')
+    refused("but 'x' is no label", "update", "m", "--merge", '{"d": ["a,b", "x"]}')
+    refused("--merge takes A,B=C", "update", "m", "--merge", '{"d": "a"}')
     (number,) = sylvan.load(M).vocabulary_.ids(["a,b"])
     assert call("update", "m", "--merge", '{"d": ["a,b"]}').err == "Updated m: 1 label merged.\n"
     assert sylvan.load(M).removed_labels_.tolist() == [number]

@@ -192,12 +192,14 @@ def _read_merges(words: tuple[str, ...], model: Any) -> dict[Any, list[Any]]:
     for word in words:
         readings = list(itertools.islice(_readings(word, model), 2))
         if len(readings) != 1:
-            before, _, behind = word.rpartition("=")
-            unknown = next((name for name in (*before.split(","), behind) if _label(name, model) is None), word)
+            given = _of_json(word)
+            names = [*given, *itertools.chain(*given.values())] or word.replace("=", ",").split(",")
+            unknown = next((name for name in names if _label(str(name), model) is None), None)
             ways = " and ".join(json.dumps({into: labels}, ensure_ascii=False) for into, labels in readings)
-            fault = f"which may be {ways}: write the one that you mean" if ways else f"but {unknown!r} is no label"
+            fault = "" if unknown is None else f", but {unknown!r} is no label"
+            fault = f", which may be {ways}: write the one that you mean" if ways else fault
             raise ParameterError(
-                f"--merge takes A,B=C, labels of the model and the one that they become. Got {word!r} instead, {fault}."
+                f"--merge takes A,B=C, labels of the model and the one that they become. Got {word!r} instead{fault}."
             )
         into, labels = readings[0]
         if into in merges:
@@ -208,16 +210,24 @@ def _read_merges(words: tuple[str, ...], model: Any) -> dict[Any, list[Any]]:
 
 def _readings(word: str, model: Any) -> Iterator[tuple[Any, list[Any]]]:
     """Each way to read labels of the model and the one that they become."""
-    with contextlib.suppress(ValueError, AttributeError):
-        for name, names in json.loads(word).items():
-            into, labels = _label(str(name), model), [_label(str(each), model) for each in names]
-            if into is not None and labels and None not in labels:
-                yield into, labels
-        return
-    for before, behind in _splits(word):
+    given = _of_json(word)
+    for name, names in given.items():
+        into, labels = _label(name, model), [_label(str(each), model) for each in names]
+        if into is not None and labels and None not in labels:
+            yield into, labels
+    for before, behind in () if given else _splits(word):
         into = _label(behind, model)
         if into is not None:
             yield from ((into, labels) for labels in _lists(before.split(","), model) if labels)
+
+
+def _of_json(word: str) -> dict[str, list[Any]]:
+    """The lists by their names that a word is in JSON; none where it is nothing of the kind."""
+    with contextlib.suppress(ValueError):
+        found = json.loads(word)
+        if isinstance(found, dict) and all(isinstance(names, list) for names in found.values()):
+            return found
+    return {}
 
 
 def _label(word: str, model: Any) -> str | int | None:
