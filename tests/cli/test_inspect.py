@@ -235,6 +235,13 @@ def test_the_best_answers_without_a_label(call: Any, files: Any) -> None:
     assert call("explain {text-model} --json - -k 2", stdin=text.encode()).json == found
 
 
+def test_a_text_without_answers(call: Any) -> None:
+    said = call("predict {text-model} - -k 1", stdin=b"zzz\n").err.partition("\n")[2]
+    assert "knows no word of 1 of 1 text" in said
+    assert call("explain {text-model} --text zzz") == (0, "", said)
+    assert call("explain {text-model} --text zzz --json -") == (0, "[]\n", said)
+
+
 @pytest.mark.parametrize("name", ["test.xmc", "X.test.npy"])
 def test_rows_of_matrices(name: str, call: Any, files: Any) -> None:
     (found,) = call(f"explain {{matrix-model}} {{{name}}} --row 5 --label 3 --json -").json

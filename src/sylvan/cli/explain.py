@@ -13,11 +13,13 @@ import click
 from sylvan.cli.io.inputs import LabelTitles, read_names, read_titles
 from sylvan.cli.models import codes_of, input_for, load_model
 from sylvan.cli.options import input_options, label_names_option, ranking_option, vocabulary_options
+from sylvan.cli.predict import say_unknown
 from sylvan.cli.session import keep_inputs, quietly, write_text
 from sylvan.data import Vocabulary
 from sylvan.errors import DataError
 from sylvan.explain.explanation import Explanation, as_page
 from sylvan.hub.card import distinct_titles
+from sylvan.models.blocks import unknown_texts
 from sylvan.params.wording import counted
 from sylvan.store.registry import load
 
@@ -104,8 +106,10 @@ def command(model: str, input_: str | None, settings: tuple[str, ...], **flags: 
             options.update(examples=_examples(titled, model, flags), n_examples=flags["neighbors"])
         labels = [_label(word, titled) for word in flags["wanted"]]
         if not labels:
-            result = loaded.rank(x, k=min(flags["k"], loaded.n_labels_)).labels[0]
-            labels = [i if loaded.vocabulary_ is None else loaded.vocabulary_[i] for i in result.tolist() if i >= 0]
+            result = loaded.rank(x, k=min(flags["k"], loaded.n_labels_))
+            say_unknown(flags, int(unknown_texts(loaded, x, result)[0]), 1)
+            listed = [i for i in result.labels[0].tolist() if i >= 0]
+            labels = [i if loaded.vocabulary_ is None else loaded.vocabulary_[i] for i in listed]
         explanations = [titled.explain(x, label, options) for label in labels]
     html, json_ = flags["html"], flags["json_"]
     if html is not None:
@@ -113,7 +117,7 @@ def command(model: str, input_: str | None, settings: tuple[str, ...], **flags: 
     if json_ is not None:
         content = [each.to_dict() for each in explanations]
         write_text(json_, json.dumps(content, ensure_ascii=False, indent=1, allow_nan=False) + "\n")
-    if "-" not in (html, json_):
+    if explanations and "-" not in (html, json_):
         click.echo("\n\n".join(each.text() for each in explanations))
 
 
