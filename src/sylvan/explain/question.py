@@ -125,26 +125,32 @@ def explain_label(
     if number in model.removed_labels_:
         raise DataError(f"Label {number} was removed: there is nothing to explain.")
     trees, said = votes(row, number, top, names, **options), notes(row, number)
-    place, score = place_of(model.rank(row, k=model.n_labels_, **options), number)
-    probability = None
-    if model.calibrator_ is not None:
-        plainly = {name: value for name, value in options.items() if name != "tail"}
-        ranking = model.rank_plainly(row, model.n_labels_, **plainly)
-        probability = place_of(model.probabilities(ranking), number)[1]
+    place, score, probability, weighed = standing(model, row, number, options)
     nearest: tuple[Example, ...] = ()
     if examples is None and hasattr(model, "nearest_with"):
         examples = model  # it keeps its rows
     if examples is not None:
         n_examples = check_count(n_examples, "n_examples")
         nearest = nearest_examples(row, number, examples, n_examples, names.feature, model.n_labels_)
-    tail = tail_of(getattr(model, "tail", None), options.get("tail"))
-    if tail is not None:
-        paths = "place and score are by probability times the label's gain; paths are without it."
-        said = (*said, f"With tail={tail!r} {paths}")
     return Explanation(
         type(model).__name__, number, names.label(number), place, score, model.n_labels_, model.n_features_, row.nnz,
-        trees, nearest, probability=probability, notes=said,
+        trees, nearest, probability=probability, notes=(*said, *weighed),
     )  # fmt: skip
+
+
+def standing(
+    model: Ranks, x: Any, label: int, options: Mapping[str, Any]
+) -> tuple[int | None, float | None, float | None, tuple[str, ...]]:
+    """A label's place, score and calibrated probability for one row or text, and what a ``tail`` does to them."""
+    place, score = place_of(model.rank(x, k=model.n_labels_, **options), label)
+    probability = None
+    if model.calibrator_ is not None:
+        plainly = {name: value for name, value in options.items() if name != "tail"}
+        probability = place_of(model.probabilities(model.rank_plainly(x, model.n_labels_, **plainly)), label)[1]
+    if (tail := tail_of(getattr(model, "tail", None), options.get("tail"))) is None:
+        return place, score, probability, ()
+    paths = "place and score are by probability times the label's gain; paths are without it."
+    return place, score, probability, (f"With tail={tail!r} {paths}",)
 
 
 def check_count(value: Any, name: str) -> int:

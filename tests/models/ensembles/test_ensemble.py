@@ -15,6 +15,7 @@ from sylvan.arrays import validate
 from sylvan.errors import DataError, ModelError, NotFittedError, ParameterError
 from sylvan.metrics.tallies import hits
 from sylvan.models.ensembles.members import known_labels
+from sylvan.models.text_estimator import UNKNOWN_TEXT
 from sylvan.ranking.calibrate import Calibrator
 from sylvan.ranking.ensemble import WAYS
 
@@ -150,9 +151,21 @@ def test_explanations_of_members() -> None:
     joined = Ensemble([TextModel(), TextModel(TfidfVectorizer(ngrams=(1, 2)), XRLinear(n_trees=2))]).fit(TEXTS, LABELS)
     found = joined.explain("bread", "Baking", examples=(TEXTS, LABELS))
     assert [vote.number for vote in found.trees] == [0, 1, 2] and found.examples and found.place == 1
+    with raises(ParameterError, "tail", "Reranker"):
+        joined.rank(["bread"], tail="psp")
     other = Ensemble.of_fitted([TextModel().fit(TEXTS, LABELS), TextModel().fit(TEXTS, [["Sea"]] * 20)], weights=[1, 0])
     with raises(DataError, "Sea"):
         other.explain("bread", "Sea")
+
+
+@pytest.mark.parametrize(
+    ("text", "unknown", "said"), [("breads", "none", False), ("zzz", "none", True), ("zzz", "prior", False)]
+)
+def test_a_text_is_called_unknown_where_no_member_knows_it(text: str, unknown: str, said: bool) -> None:
+    characters = TextModel(TfidfVectorizer(analyzer="char_wb", ngrams=(3, 4)))
+    found = Ensemble([TextModel(), characters], unknown=unknown).fit(TEXTS, LABELS).explain(text, "Baking")
+    assert (UNKNOWN_TEXT in found.notes) == (found.place is None) == said
+    assert len(found.trees) == {"breads": 1, "zzz": 0 if said else 2}[text]
 
 
 def test_options_go_to_the_members_that_take_them() -> None:

@@ -16,6 +16,7 @@ from rows_with_pairs import X, hits, joined, members, pairs, parity, reranker, y
 import sylvan
 from sylvan import Ensemble, LexicalMatcher, NeighborRanker, Reranker, TextModel, XRLinear
 from sylvan.errors import DataError, ParameterError
+from sylvan.ranking.calibrate import Calibrator
 
 SCORERS = [("lightgbm", "right"), ("lightgbm", "rank"), ("trees", "right")]
 
@@ -116,6 +117,35 @@ def test_explanations_say_what_moved_a_label(fitted: Reranker) -> None:
     assert f"Its log odds are {np.log(score / (1 - score)):.2f}" in told and "columns 0 = 1 (+" in told
     assert told.count("=") <= 3
     assert "columns 0 = 0 (-" in fitted.explain(row, label ^ 1).notes[1]
+
+
+def test_explanations_are_of_the_ranking_that_is_asked_for() -> None:
+    model = joined([XRLinear(max_leaf=1, branching=2, n_jobs=1).fit(X, y)], columns=parity)
+    model.fit_order(*pairs(1200, seed=1))
+    new_X, new_y = pairs(40, seed=3)
+    changed = 0
+    for row, label in zip(new_X[:, None], new_y.tolist(), strict=True):
+        found, wide = model.explain(row, label, beam=1), model.explain(row, label)
+        if found.score is not None:
+            odds = float(np.log(found.score / (1 - found.score)))
+            assert f"Its log odds are {odds:.2f}" in found.notes[1]
+            changed += found.notes[1] != wide.notes[1]
+    assert changed
+
+
+def test_explanations_with_a_tail() -> None:
+    """Place and score are with it, the probability isn't."""
+    texts, labels = [f"pair{label // 2}" for label in y], [[f"m{label}"] for label in y]
+    model = Reranker.of_fitted([TextModel().fit(texts, labels)])
+    top = model.rank(texts, k=8)
+    model.calibrator_ = Calibrator.fit("platt", top, top.labels == y[:, None])
+    plain, tailed = model.explain(texts[0], labels[0][0]), model.explain(texts[0], labels[0][0], tail="psp")
+    assert tailed.probability == plain.probability == model.predict_proba(texts[:1])[0, y[0]]
+    assert tailed.score != plain.score
+    by_parameter = model.set_params(tail="psp").explain(texts[0], labels[0][0])
+    assert by_parameter == tailed and [note for note in tailed.notes if note not in plain.notes] == [
+        "With tail='psp' place and score are by probability times the label's gain; paths are without it."
+    ]
 
 
 def test_explanations_without_contributions() -> None:

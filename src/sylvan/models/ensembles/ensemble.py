@@ -19,7 +19,7 @@ from sylvan.arrays.types import Array, Bool, Float32, Float64, Int32, Int64
 from sylvan.arrays.validate import Csr
 from sylvan.errors import DataError, ParameterError
 from sylvan.explain.explanation import Explanation, Names, TreeVote
-from sylvan.explain.question import place_of
+from sylvan.explain.question import standing
 from sylvan.labels.targets import Targets, named_rows, one_class_a_row
 from sylvan.labels.vocabulary import find_label
 from sylvan.metrics.tallies import hits
@@ -28,7 +28,7 @@ from sylvan.models.compress import compressed_model, has_weights, pruned_model
 from sylvan.models.ensembles import members as joining
 from sylvan.models.ensembles.members import TrainingRows
 from sylvan.models.ensembles.plan import members_plan
-from sylvan.models.text_estimator import Unknown, check_texts, thresholds_by_name
+from sylvan.models.text_estimator import UNKNOWN_TEXT, Unknown, check_texts, thresholds_by_name
 from sylvan.parallel import all_at_once, of_one_state, resolve_jobs
 from sylvan.params.fields import Instance, Range, Threads, attribute, parameterized
 from sylvan.ranking.calibrate import Calibrator, Method, holdout_folds
@@ -216,6 +216,8 @@ class JointModel(Estimator):
         raise TypeError(f"{type(self).__name__} is abstract: it combines nothing.")
 
     def _need_options(self, options: Mapping[str, Any]) -> None:
+        if options.get("tail") is not None and "tail" not in super().rank_options():
+            raise ParameterError(f"{type(self).__name__}.rank takes no 'tail': a Reranker of the same members does.")
         if unknown := [name for name in options if name not in self.rank_options()]:
             raise ParameterError(f"No member of the {type(self).__name__} has an option {unknown[0]!r} of rank.")
 
@@ -253,21 +255,22 @@ class JointModel(Estimator):
         number, owner = find_label(label, self.n_labels_, self.vocabulary_), type(self).__name__
         name = self.vocabulary_[number]  # type: ignore[index]  # members over texts have names
         examples = {key: options.pop(key) for key in ("examples", "n_examples") if key in options}
+        of_members = {"unknown": self.unknown, **options, "tail": None}
         answers: list[Explanation] = [
-            member.explain(texts, name, top, **examples, **joining.taken(member, options))
+            member.explain(texts, name, top, **examples, **{**joining.taken(member, of_members), **member._untailed()})
             for member in (self.members[number] for number in np.flatnonzero(self.weights_ > 0).tolist())
             if name in (member.vocabulary_ or ())
         ]
         if not answers:
             raise DataError(f"No member of the {owner} that has a weight knows the label {name!r}.")
-        ranking = self.rank(texts, self.n_labels_, **options)
-        place, score = place_of(ranking, number)
-        probability = None if self.calibrator_ is None else place_of(self.probabilities(ranking), number)[1]
+        place, score, probability, weighed = standing(self, texts, number, options)
+        known = self.known_texts(texts)[0]  # by some member; what others say of themselves isn't true of all
+        notes = [note for answer in answers for note in answer.notes if note != UNKNOWN_TEXT or not known]
         explanation: Explanation = replace(
             answers[0], model=owner, label=number, place=place, score=score, probability=probability,
             n_labels=self.n_labels_, n_features=self.n_features_, n_known=sum(answer.n_known for answer in answers),
             trees=joining.numbered_votes([answer.trees for answer in answers]),
-            notes=tuple(dict.fromkeys(note for answer in answers for note in answer.notes)),
+            notes=tuple(dict.fromkeys((*notes, *weighed))),
             examples=next((answer.examples for answer in answers if answer.examples), ()),
         )  # fmt: skip
         return explanation

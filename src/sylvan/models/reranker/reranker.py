@@ -484,8 +484,14 @@ class Reranker(JointModel):
         NotFittedError, DataError
         """
         self._need_fit("candidate_columns")
+        return self._candidate_columns(X, {})
+
+    def _candidate_columns(self, X: Any, options: Mapping[str, Any]) -> tuple[TopK, Float32]:
+        """The same as ``rank`` has them with these options."""
         X, _ = self._checked(X)
-        tops = [self._member_top(number, X, {}) for number in self._used_members]
+        options = {"unknown": self.unknown, **options}
+        options.pop("tail", None)
+        tops = [self._member_top(number, X, options) for number in self._used_members]
         candidates = self._candidates(tops, self.weights_, self.n_labels_)
         return candidates, self._column_maker().columns(candidates, tops, X, self.n_jobs)
 
@@ -513,7 +519,7 @@ class Reranker(JointModel):
         """
         result = super().explain(x, label, top, **options)
         rows = [x] if isinstance(x, str) else x
-        candidates, columns = self.candidate_columns(rows)
+        candidates, columns = self._candidate_columns(rows, options)
         number = find_label(label, self.n_labels_, options.get("label_names") or self.vocabulary_)
         notes = learning.candidate_notes(candidates, columns, number, self.scorer_, self.feature_names_, top)
         return replace(result, notes=(*notes, *result.notes))
