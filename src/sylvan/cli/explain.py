@@ -106,10 +106,9 @@ def command(model: str, input_: str | None, settings: tuple[str, ...], **flags: 
             options.update(examples=_examples(titled, model, flags), n_examples=flags["neighbors"])
         labels = [_label(word, titled) for word in flags["wanted"]]
         if not labels:
-            result = loaded.rank(x, k=min(flags["k"], loaded.n_labels_))
-            say_unknown(flags, int(unknown_texts(loaded, x, result)[0]), 1)
-            listed = [i for i in result.labels[0].tolist() if i >= 0]
-            labels = [i if loaded.vocabulary_ is None else loaded.vocabulary_[i] for i in listed]
+            top = loaded.rank(x, k=min(flags["k"], loaded.n_labels_))
+            say_unknown(flags, int(unknown_texts(loaded, x, top)[0]), 1)
+            labels = [loaded.vocabulary_[i] if loaded.vocabulary_ else i for i in top.labels[0].tolist() if i >= 0]
         explanations = [titled.explain(x, label, options) for label in labels]
     html, json_ = flags["html"], flags["json_"]
     if html is not None:
