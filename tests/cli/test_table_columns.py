@@ -159,6 +159,15 @@ def test_a_field_that_the_output_has_itself_is_left_out_and_said(call: Any) -> N
     assert list(table("top.csv")[0]) == ["row", "id", "rank", "label", "probability"]
 
 
+def test_fields_that_may_be_labels_but_are_not_read_are_written(call: Any) -> None:
+    others = {"label": "mine", "subjects": ["s"], "weights": [2]}
+    data.write_records("a.jsonl", [{"text": "bread", "labels": ["Baking"], **others}])
+    predict = "predict {text-model} a.jsonl -k 1"
+    (row,) = call(f"{predict} -q").rows
+    assert {name: row[name] for name in others} == others
+    assert "a.jsonl: label is left out" in call(f"{predict} -o top.csv").err
+
+
 @pytest.mark.usefixtures("books")
 def test_rules_names_and_delimiters_of_tables(call: Any) -> None:
     Path("v.tsv").write_text("Baking\tBacken\n")

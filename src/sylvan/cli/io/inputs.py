@@ -193,7 +193,7 @@ _HEADED = (*_TABLES, "xlsx")  # whose columns may have no names
 _MARKS = (",", ";", "\t", "|")  # that may separate the cells of a table
 _ENCODED = ("xlsx", "marcxml", "parquet", "dataset")  # formats that name their encoding, or have always the same
 FILES = ("text", "annif-folder")  # formats whose texts are files of their own, which have names
-LABELS = ("labels", "label", "subjects", "subject_uris", "weights")  # fields of labels by their usual names
+LABELS = ("labels", "label", "subjects", "subject_uris")  # fields of labels by their usual names
 # Fields that say which record it is, and that nobody means as text.
 IDS = ("id", "_id", "uid", "uuid", "doc_id", "document_id", "uri", "url", "file")
 COLUMNS = ("jsonl", "marcxml", *_HEADED, "parquet", "dataset")  # formats whose fields have names
@@ -312,7 +312,8 @@ class TextInput(FileInput):
             if clashing:
                 raise DataError(f"--output-fields can't name {clashing[0]!r}: the output has a column of that name.")
             return OtherFields(() if tuple(names) == ("none",) else tuple(names))
-        read = (*self.text_fields, self.labels_field, *(LABELS if self.labels_field == "labels" else ()), "weights")
+        weights = ("weights",) if self.format in ("parquet", "dataset") else ()  # where a column holds them
+        read = (*self.text_fields, self.labels_found or self.labels_field, *weights)
         lost = [name for name in self.fields() if name in output and name not in read]
         if lost:
             say_once(f"{self.name}: {', '.join(lost)} is left out, as the output has a column of that name.")
@@ -392,7 +393,7 @@ def _text_input(path: str, format_: str, flags: Mapping[str, Any], model: object
         say_once(f"{result.name}: all lines are read as one text (--format lines reads a text a line).")
     if flags.get("delimiter") is None and delimiter != (usual or None):
         say_once(f"{result.name}: its cells are separated by {delimiter!r}, as the first row shows.")
-    read = (*result.text_fields, result.labels_field, *LABELS)
+    read = (*result.text_fields, result.labels_field, *LABELS, "weights")
     unread = [name for name in fields if name not in read]  # that may be text, too
     if says_unread and set(result.text_fields) <= set(fields) and not {name.lower() for name in unread} <= {*IDS}:
         say_once(
