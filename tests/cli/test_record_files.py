@@ -130,7 +130,8 @@ def test_answers_beside_texts(suffix: str, texts: Path, call: Any) -> None:
 
 @pytest.mark.parametrize(("words", "said"), [
     (".tsv", ".key"), (".top.JSON", ".json"), ("''", "ending"), (".npz", "matrix"), ("/x.jsonl", "ending"),
-    (".docx", ".jsonl"), (".jsonl -o x.jsonl", "without -o"), (".jsonl --output-fields none", "--output-fields"),
+    ("out", "ending"), (".docx", ".jsonl"), (".jsonl -o x.jsonl", "without -o"),
+    (".jsonl --output-fields none", "--output-fields"),
 ])  # fmt: skip
 def test_suffixes_that_are_refused(words: str, said: str, texts: Path, refused: Any) -> None:
     before = sorted(texts.iterdir())

@@ -74,7 +74,7 @@ class FilesBeside:
         source, suffix = self.source, self.suffix
         if source.format not in FILES or source.path == "-":
             raise DataError(f"--output-suffix is for texts in files of their own, but {source.name} is {source.words}.")
-        if os.sep in suffix or not suffix or suffix.lower().endswith((*_READ, ".npz")):
+        if os.sep in suffix or "." not in suffix or suffix.lower().endswith((*_READ, ".npz")):
             raise DataError(
                 "--output-suffix must be an ending such as .jsonl or .top.csv, and none of texts and their subjects "
                 f"({', '.join(_READ)}) or of a matrix. Got {suffix!r} instead."
