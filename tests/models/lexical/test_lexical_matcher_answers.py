@@ -202,6 +202,13 @@ def test_what_can_t_be_learned_from(arguments: tuple[Any, ...], options: dict[st
         LexicalMatcher().fit(*arguments, **options)
 
 
+def test_one_class_a_row(tmp_path: Path) -> None:
+    model = LexicalMatcher().fit(["whales", "bread", "bread"], ["whales", "bread", "bread"])
+    model.save(tmp_path / "m")
+    assert sylvan.load(tmp_path / "m").predict(["whales", "?"]).tolist() == ["whales", "bread"]
+    assert not model.fit(label_texts=TERMS).single_label_
+
+
 def test_stems_and_lemmas_exclude_each_other() -> None:
     with raises(ParameterError, "exclude"):
         LexicalMatcher(stem="en", lemmatize="en").fit(label_texts=TERMS)

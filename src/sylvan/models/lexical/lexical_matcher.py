@@ -19,7 +19,7 @@ from sylvan.data.label_terms import label_terms
 from sylvan.errors import DataError, ParameterError, UnsupportedError
 from sylvan.explain.explanation import Explanation, excerpt
 from sylvan.explain.question import check_count, place_of
-from sylvan.labels.targets import encode_labels
+from sylvan.labels.targets import encode_labels, one_class_a_row
 from sylvan.labels.vocabulary import find_label
 from sylvan.models.base import MOST_ANSWERS
 from sylvan.models.label_changes import denying, rows_of
@@ -183,6 +183,7 @@ class LexicalMatcher(TextEstimator):
             scorer, top = matching.learned(self, matcher, texts, truth, each, rows)
         self.vocabulary_, self.terms_, self._words, self._lexicon = vocabulary, stored, words, lexicon
         self._scorer, self._removed, self.calibrator_ = scorer, np.zeros(0, np.int32), None
+        self.single_label_ = bool(texts) and one_class_a_row(Y)
         (self.n_rows_, self.n_labels_), self.n_features_ = truth.shape, lexicon.n_words
         self.label_counts_ = np.bincount(truth.indices, minlength=n_labels).astype(np.int64)
         if top is None or rows is None:
