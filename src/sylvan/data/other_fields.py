@@ -110,8 +110,10 @@ def plain(value: Any) -> Any:
     return str(value)
 
 
-def arrow_column(pa: Any, values: Sequence[Any], type_: Any = None) -> Any:
+def arrow_column(pa: Any, name: str, values: Sequence[Any], type_: Any = None) -> Any:
     """Values as a column of pyarrow's, of a type that is given or else theirs; of strings where all are None."""
+    if large := [value for value in values if isinstance(value, int) and not -(1 << 63) <= value < 1 << 63]:
+        raise DataError(f"The field {name!r} holds {large[0]}, too large for Parquet: write JSON lines or a table.")
     array = pa.array(values)
     arrow_type, types = array.type, pa.types
     if type_ is None:
@@ -121,8 +123,8 @@ def arrow_column(pa: Any, values: Sequence[Any], type_: Any = None) -> Any:
     widens = types.is_floating(type_) and types.is_integer(arrow_type)
     if arrow_type != type_ and not widens and not types.is_null(arrow_type) and not types.is_nested(arrow_type):
         raise DataError(
-            f"A field holds {type_} in the first rows and {arrow_type} later, which a column of Parquet can't: write "
-            "JSON lines or a table."
+            f"The field {name!r} holds {type_} in the first rows and {arrow_type} later, which a column of Parquet "
+            "can't: write JSON lines or a table."
         )
     return pa.array(values, type_)
 

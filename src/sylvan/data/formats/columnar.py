@@ -444,7 +444,7 @@ class ParquetTables:
         try:
             arrays = {name: pa.array(values, types.get(name, kind)) for name, (values, kind) in columns.items()}
             others = {
-                name: arrow_column(pa, [record.get(name) for record in records], types.get(name))
+                name: arrow_column(pa, name, [record.get(name) for record in records], types.get(name))
                 for name in self._fields.take(records) if name not in columns
             }  # fmt: skip
             table = pa.table({**others, **arrays} if self._others_first else {**arrays, **others})
