@@ -411,6 +411,7 @@ SENTENCES: list[tuple[Any, str]] = [
     ({None: "word01"}, "Got None instead"),
     ({1.5: "word01"}, "Got 1.5 instead"),
     ({True: "word01"}, "Got True instead"),
+    ({"L33 ": "word01", "L33": "word02"}, "twice, as 'L33 ' and as 'L33'"),
 ]
 
 

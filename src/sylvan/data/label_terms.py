@@ -84,8 +84,8 @@ def named_texts(label_texts: Any, names: Iterable[str]) -> dict[str, str]:
     if isinstance(label_texts, str) and label_texts == "names":
         return {name: name.replace("_", " ") for name in names}
     terms = label_terms(label_texts, names)
-    texts = {label_name(name): " ".join((*words.names, *words.definitions)) for name, words in terms.items()}
-    return dict(sorted(texts.items()))  # rows are in this order, whatever the mapping's
+    # Rows are in the order of the names, whatever the mapping's.
+    return dict(sorted((label_name(name), " ".join((*each.names, *each.definitions))) for name, each in terms.items()))
 
 
 def _listed(label_texts: Any) -> Iterator[tuple[str, Any]]:
@@ -95,6 +95,7 @@ def _listed(label_texts: Any) -> Iterator[tuple[str, Any]]:
             "label_texts must be a mapping of labels to texts, a SubjectVocabulary, or 'names'. Got "
             f"{type(label_texts).__name__} instead."
         )
+    given: dict[str, Any] = {}
     for name, texts in label_texts.items():
         parts = [texts] if isinstance(texts, str) else texts
         if not isinstance(name, str | int | np.integer) or isinstance(name, bool):
@@ -105,6 +106,8 @@ def _listed(label_texts: Any) -> Iterator[tuple[str, Any]]:
                 "label_texts must give a string, a list of strings or LabelTerms for each label. Got "
                 f"{texts!r:.60} for label {name!r:.60} instead."
             )
+        if (first := given.setdefault(label_name(str(name)), name)) is not name:
+            raise DataError(f"label_texts names one label twice, as {first!r:.60} and as {name!r:.60}.")
         yield str(name), parts
 
 
