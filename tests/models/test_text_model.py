@@ -15,7 +15,7 @@ from kit.books import load_sample
 from kit.errors import raises
 
 import sylvan
-from sylvan import TextModel, TfidfVectorizer, XRLinear, data
+from sylvan import Ensemble, TextModel, TfidfVectorizer, XRLinear, data
 from sylvan.errors import DataError, ModelError, NotFittedError, ParameterError
 from sylvan.runtime import checkpointed
 
@@ -147,12 +147,27 @@ def test_any_iterable_of_texts(model: TextModel) -> None:
         (TEXTS, [*LABELS[:-1], [("negative", -1.0)]], "weight"),
         (TEXTS, [*LABELS[:-1], None], "text 17"),
         (TEXTS, [*LABELS[:-1], [3.5]], "text 17"),
+        (TEXTS, 5, ("Y", "int")),
+        (None, LABELS, ("list", "NoneType")),
+        (5, LABELS, ("list", "int")),
         ([], [], "texts"),
     ],
 )
 def test_what_is_no_text_or_label_is_refused(texts: Any, labels: Any, sentence: object) -> None:
     with raises(DataError, sentence):
         TextModel().fit(texts, labels)
+
+
+def test_no_texts_and_no_thresholds(model: TextModel) -> None:
+    for call in (lambda: model.rank(None), lambda: model.explain(None, "Baking")):  # type: ignore[arg-type]
+        with raises(DataError, "list", "NoneType"):
+            call()
+    with raises(DataError, "list", "NoneType"):
+        Ensemble([TextModel(), TextModel()]).fit(None, LABELS)
+    with raises(DataError, "'Baking'", "'Baking '"):
+        model.choose(TEXTS, threshold={"Baking": 0.1, "Baking ": 0.9})
+    with raises(ParameterError, "threshold", "[0, 1]", "'0.5'"):
+        model.choose(TEXTS, threshold={"Baking": "0.5"})
 
 
 def test_wrong_parts() -> None:

@@ -58,7 +58,7 @@ class Targets:
             labels = list(labels)
         if (named := rows_of_names(labels)) is not None:
             return cls._of_names(named)
-        if not isinstance(labels, np.ndarray) and _by_rows(labels):
+        if isinstance(labels, Iterable) and not isinstance(labels, np.ndarray) and _by_rows(labels):
             return cls._of_names(list(labels))
         ids, lengths = validate.listed_ids(labels, name, low=-_LARGEST_NUMBER, high=_LARGEST_NUMBER)
         validate.refuse_indicator(ids, lengths, name)

@@ -11,7 +11,6 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from sylvan import store
-from sylvan.arrays import validate
 from sylvan.arrays.frames import texts_of
 from sylvan.arrays.topk import TopK, answers_of
 from sylvan.arrays.validate import Csr
@@ -21,10 +20,10 @@ from sylvan.explain.explanation import Example, Explanation, excerpt
 from sylvan.explain.paths import Candidates
 from sylvan.explain.question import check_count, check_ranker, nearest_rows, with_excerpts
 from sylvan.labels.targets import names_and_weights, true_labels
-from sylvan.labels.vocabulary import NamedTopK, find_label, ids_of_names
+from sylvan.labels.vocabulary import NamedTopK, find_label, ids_of_names, label_name
 from sylvan.models.base import Estimator
 from sylvan.parallel import of_one_state
-from sylvan.params.fields import Choice, check_value
+from sylvan.params.fields import Choice, Number, check_value
 from sylvan.params.wording import counted
 from sylvan.ranking.votes import LabelRows
 
@@ -260,8 +259,13 @@ def thresholds_by_name(threshold: Any, vocabulary: Vocabulary) -> Any:
     if None in labels:
         unknown = list(threshold)[labels.index(None)]
         raise DataError(f"threshold names {unknown!r}, which is no label of the model.")
+    if len(set(labels)) < len(labels):
+        twice = next(name for place, name in enumerate(threshold) if labels[place] in labels[:place])
+        raise DataError(f"threshold names the label {label_name(str(twice))!r} twice, once as {twice!r}.")
+    for value in threshold.values():
+        check_value("threshold", value, Number(float, 0, 1), "predict")
     each = np.full(len(vocabulary), 0.5)
-    each[np.array(labels, np.int64)] = validate.real_numbers(list(threshold.values()), "threshold")
+    each[np.array(labels, np.int64)] = list(threshold.values())
     return each
 
 
@@ -272,6 +276,8 @@ def check_texts(texts: Iterable[str], owner: str = "This model") -> list[str]:
     texts = texts_of(texts)
     if sp.issparse(texts) or (isinstance(texts, np.ndarray) and texts.dtype.kind not in "OU"):
         raise DataError(f"{owner} takes a list of strings. Got a matrix of numbers instead.")
+    if not np.iterable(texts):
+        raise DataError(f"texts must be a list of strings. Got {type(texts).__name__} instead.")
     listed = texts if isinstance(texts, list) else list(texts)
     for row, text in enumerate(listed):
         if not isinstance(text, str):
