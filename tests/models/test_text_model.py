@@ -164,6 +164,9 @@ def test_no_texts_and_no_thresholds(model: TextModel) -> None:
             call()
     with raises(DataError, "list", "NoneType"):
         Ensemble([TextModel(), TextModel()]).fit(None, LABELS)
+    for no_labels in (None, 5):
+        with raises(DataError, "Y"):
+            Ensemble([TextModel(), TextModel()]).fit(TEXTS, no_labels)
     with raises(DataError, "'Baking'", "'Baking '"):
         model.choose(TEXTS, threshold={"Baking": 0.1, "Baking ": 0.9})
     with raises(ParameterError, "threshold", "[0, 1]", "'0.5'"):

@@ -90,7 +90,7 @@ class JointModel(Estimator):
         Y, named = labels_of(Y), None if self.takes_texts else X
         if self.takes_texts:
             X = check_texts(X)
-            Y = Y if hasattr(Y, "__len__") or hasattr(Y, "shape") else list(Y)
+            Y = list(Y) if hasattr(Y, "__next__") else Y
         else:
             X, labels, vocabulary = self._training_pair(X, Y)
             if vocabulary is None:
