@@ -169,7 +169,7 @@ def test_no_texts_and_no_thresholds(model: TextModel) -> None:
             Ensemble([TextModel(), TextModel()]).fit(TEXTS, no_labels)
     with raises(DataError, "'Baking'", "'Baking '"):
         model.choose(TEXTS, threshold={"Baking": 0.1, "Baking ": 0.9})
-    with raises(ParameterError, "threshold", "[0, 1]", "'0.5'"):
+    with raises(DataError, "threshold", "[0, 1]", "'0.5'", "'Baking'"):
         model.choose(TEXTS, threshold={"Baking": "0.5"})
 
 

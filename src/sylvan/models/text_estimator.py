@@ -262,8 +262,9 @@ def thresholds_by_name(threshold: Any, vocabulary: Vocabulary) -> Any:
     if len(set(labels)) < len(labels):
         twice = next(name for place, name in enumerate(threshold) if labels[place] in labels[:place])
         raise DataError(f"threshold names the label {label_name(str(twice))!r} twice, once as {twice!r}.")
-    for value in threshold.values():
-        check_value("threshold", value, Number(float, 0, 1), "predict")
+    for name, value in threshold.items():
+        if not Number(float, 0, 1).accepts(value):
+            raise DataError(f"threshold must give each label a number in [0, 1]. Got {value!r} for {name!r} instead.")
     each = np.full(len(vocabulary), 0.5)
     each[np.array(labels, np.int64)] = list(threshold.values())
     return each
