@@ -112,7 +112,7 @@ def _bodies(limits: Limits) -> dict[str, type[Any]]:
 
     text = ("text", Annotated[str, Meta(max_length=limits.text_length)])
     options = (
-        ("limit", Annotated[int, Meta(ge=0, le=limits.k)], min(10, limits.k)),
+        ("limit", Annotated[int, Meta(ge=0)], 10),
         ("threshold", Annotated[float, Meta(ge=0, le=1)], 0.0),
         ("language", Annotated[str, Meta(max_length=100)], ""),
     )
@@ -195,11 +195,10 @@ async def suggest_batch(call: Call) -> list[DocumentSuggestions]:
 
 def operations(service: Service) -> list[Operation]:
     """The routes."""
-    bodies, most = _bodies(service.limits), service.limits.k
-    language = Parameter("language", "Of the labels, such as en.", _LANGUAGE)
-    limit = {"type": "integer", "minimum": 0, "maximum": most, "default": min(10, most)}
+    bodies, language = _bodies(service.limits), Parameter("language", "Of the labels, such as en.", _LANGUAGE)
+    limit = {"type": "integer", "minimum": 0, "default": 10}
     options = (
-        Parameter("limit", "How many labels at most.", limit),
+        Parameter("limit", f"How many labels at most; above {service.limits.k} as many as that.", limit),
         Parameter("threshold", "The least score.", {"type": "number", "minimum": 0, "maximum": 1, "default": 0}),
         language,
     )
@@ -274,9 +273,10 @@ async def _suggested(
     """The labels of each text with a score above 0, and at least the threshold, as many as there may be."""
     await _need_language(version, options.language)
     call.rows = len(texts)
-    if not texts or options.limit == 0:
+    k = min(options.limit, call.limits.k)  # Annif's own clients ask for more than they need
+    if not texts or k == 0:
         return [[] for _ in texts]
-    request = Asked(options.limit, probabilities=True)
+    request = Asked(k, probabilities=True)
     rows: list[RankedRow] = await served.engine.ask((version, request), texts, partial(answers, version, request))
     return [
         [
