@@ -57,8 +57,7 @@ def label_terms(label_texts: Any, names: Iterable[str]) -> dict[str, LabelTerms]
         return {name: LabelTerms((name,)) for name in names}
     if hasattr(label_texts, "terms"):
         _say_languages(label_texts)
-        terms: dict[str, LabelTerms] = _by_rows_names(label_texts, sorted(set(names))).terms()
-        return terms
+        return dict(_by_rows_names(label_texts, sorted(set(names))).terms())
     return {
         name: texts if isinstance(texts, LabelTerms) else LabelTerms(tuple(texts[:1]), tuple(texts[1:]))
         for name, texts in _listed(label_texts)
@@ -72,8 +71,7 @@ def _by_rows_names(subjects: Any, listed: list[str]) -> Any:
     named = {uri: name for name in listed if name not in subjects and (uri := subjects.uri(name)) is not None}
     if not named:
         return subjects
-    tags = Counter(tag for uri, name in named.items() for tag, text in subjects.labels[uri].items()
-                   if text == label_name(name))  # fmt: skip
+    tags = Counter(tag for uri in named for tag, text in subjects.labels[uri].items() if text == label_name(named[uri]))
     if uris:
         named = {uri: uri for uri in subjects} | named | dict(zip(uris, uris, strict=True))
     return subjects.by_label(tags.most_common(1)[0][0], named)

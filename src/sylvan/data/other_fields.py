@@ -112,9 +112,11 @@ def plain(value: Any) -> Any:
 
 def arrow_column(pa: Any, name: str, values: Sequence[Any], type_: Any = None) -> Any:
     """Values as a column of pyarrow's, of a type that is given or else theirs; of strings where all are None."""
-    if large := [value for value in values if isinstance(value, int) and not -(1 << 63) <= value < 1 << 63]:
-        raise DataError(f"The field {name!r} holds {large[0]}, too large for Parquet: write JSON lines or a table.")
-    array = pa.array(values)
+    try:
+        array = pa.array(values)
+    except OverflowError:
+        n = max((value for value in values if isinstance(value, int)), key=abs, default="an int in a list")
+        raise DataError(f"The field {name!r} holds {n}, too large for Parquet: write JSON lines or a table.") from None
     arrow_type, types = array.type, pa.types
     if type_ is None:
         if types.is_list(arrow_type) and types.is_null(arrow_type.value_type):
