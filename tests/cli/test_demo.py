@@ -40,7 +40,9 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(said), contextlib.redirect_stderr(errors):
         patch.chdir(folder)
         patch.setattr(resources, "files", lambda package: part)
+        data.Vocabulary.from_labels([["a model", "of before"]]).save("sylvan-demo")
         assert main(["demo", "--threads", "2"]) == 0
+        assert (folder / "sylvan-demo" / "earlier.000001.json").is_file()
     assert errors.getvalue() == ""
     return folder, said.getvalue()
 
@@ -51,7 +53,8 @@ def test_it_says_what_it_does(demo: tuple[Path, str]) -> None:
         assert re.search(rf"^.*{phase}.*\n  .*\d\.\d s$", out, re.MULTILINE), phase
     assert "P " in out and "PSP " in out and "found:" in out and "true:" in out and "in sylvan-demo (" in out
     assert (folder / "sylvan-demo" / "manifest.json").is_file()
-    assert "The model stays in the folder sylvan-demo. To remove it:" in out
+    assert "The model stays in the folder sylvan-demo. The model that was there stays: sylvan update" in out
+    assert "sylvan-demo --undo goes back to it. To remove it:" in out
 
 
 def test_its_phases_are_those_of_fit(demo: tuple[Path, str]) -> None:
@@ -82,7 +85,7 @@ def test_the_next_commands_work(demo: tuple[Path, str]) -> None:
 def test_what_it_leaves_can_be_removed(demo: tuple[Path, str], tmp_path: Path) -> None:
     folder, out = demo
     shutil.copytree(folder / "sylvan-demo", tmp_path / "sylvan-demo")
-    command = out.split("The model stays in the folder sylvan-demo. To remove it:")[1].strip()
+    command = out.split("To remove it:")[1].strip()
     assert child_processes.run(["sh", "-c", command], cwd=tmp_path).returncode == 0
     assert list(tmp_path.iterdir()) == []
 

@@ -248,6 +248,10 @@ def test_log_probabilities_of_a_sentence(corpus: Corpus) -> None:
     assert logs.shape == (3,) and bool((logs < 0).all())
     with raises(DataError, "zebra"):
         job.log_probabilities(["zebra"])
+    windows = LanguageModel(corpus, **{**SMALL, "model": "transformer", "length": 3})
+    assert len(windows.log_probabilities(["w1", "w2"])) == 3
+    with raises(DataError, "length=3 words", "3 words"):
+        windows.log_probabilities(["w1", "w2", "w1"])
 
 
 def test_results_and_pictures(corpus: Corpus, tmp_path: Path) -> None:

@@ -12,8 +12,9 @@ from typing import Any
 
 import click
 
+from sylvan.cli.models import save_state
 from sylvan.cli.options import shared_options
-from sylvan.cli.session import Session, folder_size
+from sylvan.cli.session import folder_size
 
 _AT = (1, 3, 5)
 _EXAMPLES = 5
@@ -23,8 +24,7 @@ _EXAMPLES = 5
 @click.option("--model", "folder", default="sylvan-demo", show_default=True, metavar="DIR", help="Where to save it.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, metavar="N")
 @shared_options
-@click.pass_context
-def command(ctx: click.Context, folder: str, seed: int, threads: int | None, quiet: bool) -> None:
+def command(folder: str, seed: int, threads: int | None, quiet: bool) -> None:
     """Train a model on the bundled sample: titles and authors of books, and their subject headings.
 
     Prints what it does, how good the model is on books that it has not seen, and what to try next. It leaves the model
@@ -46,8 +46,7 @@ def command(ctx: click.Context, folder: str, seed: int, threads: int | None, qui
             words.append(f"{len(train.texts):,} to learn from, {len(test.texts):,} to test on, {n_headings:,} headings")
         model = _train(train, seed, threads)
         with _phase("Saving the model") as words:
-            model.save(folder)
-            Session.of(ctx).written = f"the model was saved in {folder}"
+            replaced = save_state(folder, model.to_state())
             words.append(f"in {folder} ({folder_size(folder)})")
         with _phase(f"Ranking the headings of the {len(test.texts):,} test books"):
             named = model.rank(test.texts, k=max(_AT))
@@ -61,7 +60,7 @@ def command(ctx: click.Context, folder: str, seed: int, threads: int | None, qui
         f'\nWhat to try next:\n  echo "Whale hunting in the south seas" | sylvan predict {place} -k 3\n'
         f"  sylvan evaluate {place} {test_rows} -k 1,3,5,10\n"
         f"  sylvan train xr-linear {training} --text-field title --text-field author --model {place}-2 --set beam=20\n"
-        f"\nThe model stays in the folder {folder}. To remove it:\n  {removing}"
+        f"\nThe model stays in the folder {folder}.{replaced} To remove it:\n  {removing}"
     )
 
 

@@ -375,7 +375,7 @@ class LanguageModel(Task):
         Raises
         ------
         DataError
-            When a word isn't known, or the sentence isn't a list of words.
+            When a word isn't known, the sentence isn't a list of words, or it is longer than a Transformer's windows.
         """
         if isinstance(sentence, str):
             raise DataError(f"log_probabilities takes a list of words. Got {sentence!r} instead: split it into words.")
@@ -383,6 +383,8 @@ class LanguageModel(Task):
         for word in sentence:
             if word not in ids:
                 raise DataError(f"The language model doesn't know the word {word!r}.")
+        if self.model == "transformer" and len(sentence) >= self.length:
+            raise DataError(f"This model reads less than length={self.length} words. Got {len(sentence)} words instead.")
         wanted = torch.tensor([[ids[word] for word in (*sentence, END)]], device=self.device)
         inputs = F.pad(wanted[:, :-1], (1, 0), value=ids[END])
         self.module.eval()
