@@ -123,8 +123,8 @@ def test_the_ensembles_of_the_papers_are_made_of_folders(call: Any) -> None:
     pytest.importorskip("torch")
     from sylvan.neural import BagTextEncoder
 
-    BagTextEncoder(dim=4, n_buckets=32).save_pretrained("bag")
-    quick = ("encoder=bag", "frozen=true", "ranker__beam=3", "ranker__threshold=0.1")
+    BagTextEncoder(dim=4, n_buckets=32).save_pretrained("small")
+    quick = ("encoder=./small", "frozen=true", "ranker__beam=3", "ranker__threshold=0.1")
     for name, n_members, seeds in (("x-transformer", 9, [0, 1, 2] * 3), ("xr-transformer", 3, [0, 1, 2])):
         settings = " ".join(f"--set member{at}__{setting}" for at in range(n_members) for setting in quick)
         call(f"train ensemble {{train.jsonl}} --model {name} --preset {name} -q {settings}")

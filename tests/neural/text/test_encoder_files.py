@@ -448,8 +448,8 @@ def test_a_folder_that_says_no_step(folder: Path) -> None:
         ({"dim": "wide"}, ("dim", "BagTextEncoder")),
         ({"surprise": 1}, "surprise"),
         ({"format": 3}, ("BagTextEncoder", "release")),
-        ({"hidden": 8}, "state_dict"),
-        ({"hidden": 8, "dim": 2**33}, "state_dict"),  # said before a layer of that size is made
+        ({"hidden": 8}, "_map.weight"),
+        ({"hidden": 8, "dim": 2**33}, "_map.weight"),  # said before a layer of that size is made
     ],
 )
 def test_spoiled_bags(change_config: dict[str, Any], sentence: object, tmp_path: Path) -> None:
@@ -467,6 +467,14 @@ def test_bags_over_a_vectorizer_are_saved_with_it(tmp_path: Path) -> None:
     again = open_encoder(tmp_path / "bag")
     assert again.identity() == encoder.identity()
     np.testing.assert_array_equal(embed(again, TEXTS), embed(encoder, TEXTS))
+    assert again.bag.n_features == len(again.tables()[0]) == again.vectorizer.n_terms_
+    for settings in ({"dim": 10**9}, {"hidden": None}, {"hidden": 2}):
+        change(tmp_path / "bag" / "config.json", **{"dim": 4, "hidden": 3, **settings})
+        with raises(ModelError, "shapes", "_map.weight"):
+            open_encoder(tmp_path / "bag")
+    change(tmp_path / "bag" / "config.json", dim=4, hidden=3)
+    frozen = open_encoder(tmp_path / "bag", frozen=True)
+    assert frozen.tables() == [] and not any(weight.requires_grad for weight in frozen.parameters())
 
 
 @pytest.mark.parametrize("name", [["query"], {"query": 1}, "other"])

@@ -178,6 +178,7 @@ class BagTextEncoder(TextEncoder):
     seed: Annotated[int, Range(0, 2**63 - 1)] = 0
 
     _format: int = attribute(_FORMAT)
+    _weights: Mapping[str, Tensor] | None = attribute(None)  # of a folder, until they are loaded
 
     def _load(self) -> None:
         n_features = self.n_buckets
@@ -188,9 +189,15 @@ class BagTextEncoder(TextEncoder):
                 raise ParameterError(
                     "The 'vectorizer' parameter of BagTextEncoder must be a fitted TfidfVectorizer. Call its fit first."
                 ) from None
+        weights, self._weights = self._weights, None
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(self.seed)
-            self.bag = BagEncoder(n_features, self.dim, hidden=self.hidden, dropout=self.dropout)
+            # To draw a table that is written over takes longer than to read one.
+            n_drawn = n_features if weights is None else 1
+            self.bag = BagEncoder(n_drawn, self.dim, hidden=self.hidden, dropout=self.dropout)
+        if weights is not None:
+            self.bag.n_features, self.bag.features = n_features, nn.Parameter(torch.empty_like(weights["features"]))
+            self.bag.load_state_dict(weights)
         self.bag.requires_grad_(not self.frozen)
 
     @property
@@ -317,10 +324,9 @@ class BagTextEncoder(TextEncoder):
             vectorizer = TfidfVectorizer.from_state(store.load(os.path.join(path, "vectorizer")))
         try:
             encoder = cls(**{**config, **changes}, vectorizer=vectorizer)
-            encoder._format = format_
-            weights = read_tensors(path)
-            _check_shapes(encoder, weights)
-            encoder.load().bag.load_state_dict(weights)
+            encoder._format, encoder._weights = format_, read_tensors(path)
+            _check_shapes(encoder, encoder._weights)
+            encoder.load()
         except (TypeError, ParameterError, RuntimeError) as error:
             raise ModelError(f"The encoder in {path!r} is damaged: {reason_of(error)}") from error
         return encoder
@@ -330,12 +336,11 @@ def _check_shapes(encoder: BagTextEncoder, weights: Mapping[str, Tensor]) -> Non
     """Compare the settings with the weights before a table is made that a false number would make huge."""
     encoder.check_params()
     n_features = encoder.n_buckets if encoder.vectorizer is None else encoder.vectorizer.n_terms_
-    wanted = (n_features, encoder.dim if encoder.hidden is None else encoder.hidden)
-    table = weights.get("features")
-    if table is None or tuple(table.shape) != wanted:
-        shape = None if table is None else tuple(table.shape)
-        raise ParameterError(f"its settings ask for features of the shape {wanted}, its weights have {shape}.")
-    with torch.device("meta"):  # which takes no memory
-        BagEncoder(n_features, encoder.dim, hidden=encoder.hidden).load_state_dict(dict(weights), assign=True)
-    if not all(bool(torch.isfinite(tensor).all()) for tensor in weights.values()):
+    width = encoder.dim if encoder.hidden is None else encoder.hidden
+    wanted: dict[str, tuple[int, ...]] = {"features": (n_features, width), "constant": (width,)}
+    if encoder.hidden is not None:
+        wanted |= {"_map.weight": (encoder.dim, width), "_map.bias": (encoder.dim,)}
+    if (shapes := {name: tuple(tensor.shape) for name, tensor in weights.items()}) != wanted:
+        raise ParameterError(f"its settings ask for weights of the shapes {wanted}, and they have {shapes}.")
+    if not all(bool(torch.isfinite(torch.stack(torch.aminmax(tensor))).all()) for tensor in weights.values()):
         raise ParameterError("its weights are not finite.")
