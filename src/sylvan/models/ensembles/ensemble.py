@@ -343,7 +343,7 @@ class Ensemble(JointModel):
     how : {"score", "count", "average_rank", "reciprocal_rank"}, default "score"
         What a label gets from a member, times the member's weight: its probability from ``predict_proba``; a vote if it
         is among the member's first ``votes`` (probabilities decide between equal votes); by its position there, which
-        is the one after the last for a label that isn't proposed; or 1 / its position.
+        is the one after the last for a label that isn't proposed; or 1 / its position, 0 if it isn't proposed.
     weights : list of float or "fit", optional
         One per member, in any unit; None for equal weights. ``"fit"`` trains the members without some holdout rows,
         chooses the weights on these, and trains the members again on all rows, which takes about twice the time. With
