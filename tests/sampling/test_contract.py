@@ -368,8 +368,10 @@ def test_a_tail_is_all_but_the_most_frequent_classes() -> None:
     for wrong in (0, 10, 2.0, True):
         with raises(ParameterError, "n_head", "make_tail_sampler", "[1, 9]"):
             make_tail_sampler("unigram", 10, counts=COUNTS, n_head=wrong)  # type: ignore[arg-type]
-    with raises(ParameterError, ("sampler"), "HeadAndTailLoss"):
-        make_loss("head-and-tail", make_sampler("uniform", 10), 5)
+    for name, said in (("head-and-tail", "HeadAndTailLoss"), ("full", "takes no")):
+        with raises(ParameterError, "sampler", said, "type Unigram") as caught:
+            make_loss(name, make_sampler("unigram", 10, counts=COUNTS), 5)
+        assert "tensor" not in str(caught.value)
 
 
 def test_cane_gets_its_candidates() -> None:

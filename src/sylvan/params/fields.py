@@ -238,6 +238,9 @@ class Instance(Constraint):
     def _words(self) -> str:
         return self.words
 
+    def received(self, value: Any) -> str:
+        return f"one of type {type(value).__name__}" if isinstance(value, Parameterized) else super().received(value)
+
     def of_types(self, kinds: Sequence[Any], optional: bool) -> Constraint:
         classes = self.classes or tuple(typing.get_origin(kind) or kind for kind in kinds)
         names = [kind.__name__ for kind in classes]

@@ -218,7 +218,7 @@ def make_loss(
     ):
         if place not in signature:
             if value is not None:
-                raise ParameterError(f"The loss {name!r} takes no {word!r}. Got {value!r}.")
+                raise ParameterError(f"The loss {name!r} takes no {word!r}. Got one of type {type(value).__name__}.")
         elif value is not None:
             arguments[place] = value
         elif signature[place].default is inspect.Parameter.empty:
