@@ -253,7 +253,7 @@ def _zstd(name: str, writes: bool = False) -> Any:
             return importlib.import_module(module)
     if writes:
         raise DataError(
-            f"{name} can't be packed by zstd in this Python: pip install zstandard, or give it the ending .gz, .xz or .bz2."
+            f"{name} can't be packed by zstd in this Python: pip install zstandard, or let it end in .gz, .xz or .bz2."
         )
     raise DataError(
         f"{name} is packed by zstd, which this Python can't unpack: pip install zstandard, or unpack it with 'zstd -d'."
