@@ -361,6 +361,24 @@ class RankingContract(FilterContract, LabelChangesContract, UpdateContract):
             with raises(ParameterError, "n_jobs"):
                 model.rank(self.inputs(data.X), k=1)
 
+    def test_a_parameter_out_of_its_range_is_refused_after_fit_too(self, fitted: Any, data: Known) -> None:
+        model, X, asked = copy.deepcopy(fitted), self.inputs(data.X), 0
+        expected = bits(model.rank(X, k=3))
+        for name, value in model.get_params().items():
+            *parts, own = name.split("__")
+            owner = model
+            for part in parts:
+                owner = owner.members[int(part[6:])] if hasattr(owner, "members") else owner.part(part)
+            if own in owner.constraints and not hasattr(value, "get_params") and not hasattr(owner, "tokenize"):
+                range_, asked = owner.constraints[own].describe(), asked + 1
+                model.set_params(**{name: object()})
+                for use in (model.to_state, model.rank, model.rank, model.to_state):
+                    with raises(ParameterError, repr(own), type(owner).__name__, range_):
+                        use(*(X, 1) if use == model.rank else ())
+                model.set_params(**{name: value})
+        assert asked
+        assert bits(model.rank(X, k=3)) == expected
+
     def test_unknown_parameters_are_refused(self) -> None:
         with raises(ParameterError, "beem"):
             self.make().set_params(beem=3)

@@ -29,6 +29,20 @@ class Fitted(Parameterized):
     def _need_fit(self, action: str) -> None:
         if not self._is_fitted():
             raise NotFittedError(f"This {type(self).__name__} is not fitted yet: call fit before {action}.")
+        if "_unchecked" in self.__dict__:
+            self.check_params()
+            self.__dict__.pop("_unchecked", None)
+
+    def set_params(self: _Self, **values: Any) -> _Self:
+        """Set parameters by name, which are checked when they are used: an unknown name raises at once.
+
+        Raises
+        ------
+        ParameterError
+        """
+        if self._is_fitted():  # and fit has checked them: here, for a ranking takes less time than that
+            self.__dict__["_unchecked"] = True
+        return super().set_params(**values)
 
     kind: ClassVar[str]  # its name in manifests
     layout: ClassVar[int] = 1  # of its manifests
@@ -38,6 +52,7 @@ class Fitted(Parameterized):
     def to_state(self) -> store.State:
         """All of it as plain values and arrays, for :mod:`sylvan.store`."""
         self._need_fit("to_state")
+        self.check_params()  # as from_state does, which would call what was saved damaged
         return store.State(self.kind, self.layout, self._plain_params(), *self._fitted_state())
 
     @classmethod
