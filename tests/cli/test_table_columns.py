@@ -227,6 +227,24 @@ def test_convert_says_what_an_output_cannot_hold(call: Any, refused: Any) -> Non
     assert texts.splitlines()[:2] == ["text;id;title;year", "bread flour oven;b1;Loaves;1901"]
 
 
+@pytest.mark.usefixtures("books")
+def test_options_of_other_outputs_are_refused(call: Any, refused: Any) -> None:
+    predict = "predict {text-model} books.jsonl"
+    for option in ("--output-delimiter ';'", "--guard-formulas"):
+        for output in ("-o a.jsonl", "-o a.npz", "", "-o a.parquet", "-o a.jsonl.gz", "--ray auto -o a/"):
+            name = output.split()[-1] if output else "stdout"
+            refused(f"{option.split()[0]} is for tables, and {name} is none of these.", f"{predict} {option} {output}")
+        call(f"{predict} -q -o a.tsv.gz {option}")
+    convert = "convert books.jsonl a.txt --to"
+    for option, words, right in (
+        ("--output-delimiter ';'", "tables", "csv"), ("--guard-formulas", "tables", "tsv"),
+        ("--output-separator ,", "tables", "tsv"), ("--blanks _", "fastText's files", "fasttext"),
+        ("--output-items i.txt", "PECOS's files", "pecos"),
+    ):  # fmt: skip
+        refused(f"{option.split()[0]} is for {words}, and a.txt is none of these.", f"{convert} jsonl {option}")
+        call(f"{convert} {right} {option}")
+
+
 def test_a_model_parts_labels_as_its_training_did(call: Any, refused: Any) -> None:
     """Names of products with the columns' own delimiter inside: said, and once they are told apart, remembered."""
     products = ["Corvo Flasche; 0,75 l", "Alder Zelt; 2 Personen", "Drachen"]

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from sylvan.cli.io.formats import FORMATS, MATRIX_FORMATS, TEXT_FORMATS, format_of_name
-from sylvan.cli.options import input_options, output_fields_option, subjects_options
+from sylvan.cli.options import check_output_options, input_options, output_fields_option, subjects_options
 from sylvan.cli.session import keep_inputs, say_once
 from sylvan.errors import DataError
 
@@ -74,6 +74,7 @@ def command(input_: str, output: str, **flags: Any) -> None:
     if source.is_text != (target in TEXT_FORMATS):
         words = FORMATS.get(target, "a pair of matrices in .npz")
         raise DataError(f"{source.name} is {source.words}, and {words} holds {_REFUSED[source.is_text]}")
+    check_output_options(output, target)
     with quiet(flags["quiet"] or output == "-"):
         (_convert_texts if source.is_text else _convert_matrix)(source, output, target, flags)
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import click
+from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
 from sylvan.cli.io.formats import FORMATS
@@ -344,6 +345,23 @@ output_fields_option = together(
                  help="Fields of the input that the output has too, such as id,title; none for none. "
                  "[default: all but text and labels]"),
 )  # fmt: skip
+# Of outputs: the formats that each option is for, and what these are.
+_TABLES = ("csv", "tsv", "annif-csv"), "tables"
+_OF_OUTPUTS = {
+    "guard_formulas": _TABLES, "output_delimiter": _TABLES, "output_separator": _TABLES,
+    "output_items": (("pecos",), "PECOS's files"), "blanks": (("fasttext",), "fastText's files"),
+}  # fmt: skip
+
+
+def check_output_options(output: str, format_: str | None) -> None:
+    """Refuse what was said on the command line of an output in another format."""
+    ctx = click.get_current_context()
+    for name, (formats, words) in _OF_OUTPUTS.items():
+        if format_ not in formats and ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            what = "stdout" if output == "-" else output
+            raise DataError(f"--{name.replace('_', '-')} is for {words}, and {what} is none of these.")
+
+
 # How an input file is to be read: its format, its fields and where its labels are; and what all commands share.
 input_options = together(
     shared_options,

@@ -16,6 +16,7 @@ from sylvan.arrays.topk import TopK
 from sylvan.cli import options as of
 from sylvan.cli.evaluate import unknown_words
 from sylvan.cli.io.answers import FilesBeside
+from sylvan.cli.io.formats import format_of_name
 from sylvan.cli.io.inputs import LabelTitles, read_labels, read_titles, with_fields
 from sylvan.cli.io.matrices import MatrixInput
 from sylvan.cli.models import codes_of, input_for, load_model, ranking_parameters
@@ -140,6 +141,8 @@ def command(model: str, inputs: tuple[str, ...], k: int | None, proba: bool | No
     if flags["output_suffix"] is not None and (len(inputs) > 1 or output != "-" or flags["output_fields"]):
         raise click.UsageError("--output-suffix is for one INPUT, without -o and --output-fields.")
     into_folder = _into_folder(inputs, output, address, flags["output_format"])
+    written = f"a{flags['output_suffix']}" if flags["output_suffix"] is not None else output
+    of.check_output_options(output, None if into_folder else format_of_name(written))
     titles = read_titles(flags)
     loaded = load_model(model, flags["settings"], flags["threads"], flags["device"])
     if titles is not None:
