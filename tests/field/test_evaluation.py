@@ -165,6 +165,12 @@ def test_measuring_on_the_training_file_is_noticed(call: Any) -> None:
     assert noticed("joined", "new.jsonl", "test.jsonl") == [True, False]
     said = call("train xr-linear train.jsonl --model m --test train.jsonl").out
     assert "The model has learned from these rows (train.jsonl)" in said
+    for rows, learned in (("copy.jsonl.gz", True), ("test.jsonl", False)):
+        small = call(f"compress m -o small --rows {rows}").out
+        assert ("The model has learned from these rows (train.jsonl)" in small) is learned
+        for option in ("--fit-weights", "--calibrate"):
+            said = call(f"ensemble m joined --model both {option} {rows}").err
+            assert (f"Warning: m, joined learned from {rows}: " in said) is learned
 
 
 def test_a_broken_promise_of_the_probabilities_is_said(call: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -40,7 +41,7 @@ def command(model: str, target: str, max_size: str | None, rows: str | None, **f
     """
     from sylvan import store
     from sylvan.cli.evaluate import AT, measure
-    from sylvan.cli.models import LOST_THRESHOLD, input_for, load_model, save_state, training_notes
+    from sylvan.cli.models import LOST_THRESHOLD, input_for, load_model, save_state, training_name, training_notes
     from sylvan.errors import ParameterError
     from sylvan.hub.card import COMPRESSED, MEASURED, THRESHOLD
     from sylvan.runtime.memory import parse_bytes
@@ -56,6 +57,7 @@ def command(model: str, target: str, max_size: str | None, rows: str | None, **f
     with quietly(flags):
         small = loaded.compress(limit, flags["weight_dtype"], room=_NOTES if rows is None else _NOTES + _FIGURES)
         results = [measure(each, source, AT) for each, source in zip((loaded, small), sources, strict=False)]
+        results = [replace(each, learned_from=training_name(model, str(rows))) for each in results]
     state, before = small.to_state(), store.saved_bytes(loaded.to_state())
     types = sorted(small.weight_dtypes())
     state.meta[COMPRESSED] = {"bytes_before": before, "max_size": limit, "weight_dtypes": types}

@@ -41,7 +41,7 @@ def command(models: tuple[str, ...], target: str, holdout: str | None, **flags: 
       sylvan ensemble runs/a runs/b --model runs/both --weights 0.9,0.1 --calibrate dev.jsonl
       sylvan predict runs/both test.jsonl --threshold 0.4
     """
-    from sylvan.cli.models import TRAINED_ON, load_model, save_state, training_files
+    from sylvan.cli.models import TRAINED_ON, load_model, save_state, training_files, training_name
     from sylvan.models.ensembles.ensemble import Ensemble
 
     weights, calibrated_on = flags["weights"], flags["calibrated_on"]
@@ -59,6 +59,9 @@ def command(models: tuple[str, ...], target: str, holdout: str | None, **flags: 
         words = f"--weights takes numbers with commas between them. Got {weights!r} instead."
         raise click.UsageError(words) from None
     joined = Ensemble.of_fitted(loaded, numbers, **options)
+    for path in filter(None, (holdout, calibrated_on)):
+        if words := ", ".join(folder for folder in models if training_name(folder, path) is not None):
+            say(flags, f"Warning: {words} learned from {path}: what is fitted to it says nothing of others.", err=True)
     with quietly(flags):
         if holdout is not None:
             joined.fit_weights(*_labelled(joined, holdout, flags))
