@@ -232,13 +232,13 @@ def test_options_of_other_outputs_are_refused(call: Any, refused: Any) -> None:
     predict = "predict {text-model} books.jsonl"
     for option in ("--output-delimiter ';'", "--guard-formulas"):
         for output in ("-o a.jsonl", "-o a.npz", "", "-o a.parquet", "-o a.jsonl.gz", "--ray auto -o a/"):
-            name = output.split()[-1] if output else "stdout"
+            name = output.split()[-1] if output else "-"
             refused(f"{option.split()[0]} is for tables, and {name} is none of these.", f"{predict} {option} {output}")
         call(f"{predict} -q -o a.tsv.gz {option}")
     convert = "convert books.jsonl a.txt --to"
     for option, words, right in (
         ("--output-delimiter ';'", "tables", "csv"), ("--guard-formulas", "tables", "tsv"),
-        ("--output-separator ,", "tables", "tsv"), ("--blanks _", "fastText's files", "fasttext"),
+        ("--output-separator ,", "tables", "annif-csv"), ("--blanks _", "fastText's files", "fasttext"),
         ("--output-items i.txt", "PECOS's files", "pecos"),
     ):  # fmt: skip
         refused(f"{option.split()[0]} is for {words}, and a.txt is none of these.", f"{convert} jsonl {option}")

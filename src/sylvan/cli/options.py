@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import click
-from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
 from sylvan.cli.io.formats import FORMATS
@@ -347,19 +346,16 @@ output_fields_option = together(
 )  # fmt: skip
 # Of outputs: the formats that each option is for, and what these are.
 _TABLES = ("csv", "tsv", "annif-csv"), "tables"
-_OF_OUTPUTS = {
-    "guard_formulas": _TABLES, "output_delimiter": _TABLES, "output_separator": _TABLES,
-    "output_items": (("pecos",), "PECOS's files"), "blanks": (("fasttext",), "fastText's files"),
-}  # fmt: skip
+_OUTPUTS = dict.fromkeys(("guard_formulas", "output_delimiter", "output_separator"), _TABLES)
+_OUTPUTS |= {"output_items": (("pecos",), "PECOS's files"), "blanks": (("fasttext",), "fastText's files")}
 
 
 def check_output_options(output: str, format_: str | None) -> None:
     """Refuse what was said on the command line of an output in another format."""
-    ctx = click.get_current_context()
-    for name, (formats, words) in _OF_OUTPUTS.items():
-        if format_ not in formats and ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
-            what = "stdout" if output == "-" else output
-            raise DataError(f"--{name.replace('_', '-')} is for {words}, and {what} is none of these.")
+    for name, (formats, words) in _OUTPUTS.items():
+        source = click.get_current_context().get_parameter_source(name)
+        if format_ not in formats and source is click.core.ParameterSource.COMMANDLINE:
+            raise DataError(f"--{name.replace('_', '-')} is for {words}, and {output} is none of these.")
 
 
 # How an input file is to be read: its format, its fields and where its labels are; and what all commands share.

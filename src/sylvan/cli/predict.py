@@ -141,8 +141,8 @@ def command(model: str, inputs: tuple[str, ...], k: int | None, proba: bool | No
     if flags["output_suffix"] is not None and (len(inputs) > 1 or output != "-" or flags["output_fields"]):
         raise click.UsageError("--output-suffix is for one INPUT, without -o and --output-fields.")
     into_folder = _into_folder(inputs, output, address, flags["output_format"])
-    written = f"a{flags['output_suffix']}" if flags["output_suffix"] is not None else output
-    of.check_output_options(output, None if into_folder else format_of_name(written))
+    written = flags["output_suffix"] or output
+    of.check_output_options(written, None if into_folder else format_of_name(f"a{written}"))
     titles = read_titles(flags)
     loaded = load_model(model, flags["settings"], flags["threads"], flags["device"])
     if titles is not None:
@@ -174,7 +174,6 @@ def command(model: str, inputs: tuple[str, ...], k: int | None, proba: bool | No
             return
     source = input_for(loaded, model, inputs[0], flags)
     suffix = flags["output_suffix"]
-    written = output if suffix is None else suffix
     rows = with_fields(source, columns_of_output(written, key, titles is not None), written, flags)
     if inputs[0] == "-" and sys.stdin.isatty():
         say(flags, "Reading from the terminal, one row per line, until Ctrl-D.", err=True)

@@ -246,18 +246,12 @@ def _recoded(source: BinaryIO, encoding: str) -> Iterator[bytes]:
         yield decoder.decode(block, not block).encode("utf-8", "surrogatepass")
 
 
-def _zstd(name: str, writes: bool = False) -> Any:
+def _zstd(name: str, does: str = "unpack", way: str = "unpack it with 'zstd -d'") -> Any:
     """Python's module for zstd, or the package that stands in for it."""
     for module in ("compression.zstd", "zstandard"):
         with suppress(ImportError):
             return importlib.import_module(module)
-    if writes:
-        raise DataError(
-            f"{name} can't be packed by zstd in this Python: pip install zstandard, or let it end in .gz, .xz or .bz2."
-        )
-    raise DataError(
-        f"{name} is packed by zstd, which this Python can't unpack: pip install zstandard, or unpack it with 'zstd -d'."
-    )
+    raise DataError(f"{name} is packed by zstd, which this Python can't {does}: pip install zstandard, or {way}.")
 
 
 def _unpack_zstd(packed: BinaryIO, name: str) -> Any:
@@ -304,7 +298,7 @@ _PACKINGS = {
                      lambda file, _: bz2.BZ2File(file, "wb")),
     # Python's own from 3.14 on, else the package zstandard.
     ".zst": _Packing("zstd", re.compile(rb"\x28\xb5\x2f\xfd"), _unpack_zstd,
-                     lambda file, name: _zstd(name, True).open(file, "wb")),
+                     lambda file, name: _zstd(name, "write", "let it end in .gz, .xz or .bz2").open(file, "wb")),
 }  # fmt: skip
 
 

@@ -75,8 +75,8 @@ class Constraint:
         raise TypeError("Constraint is abstract.")
 
     def received(self, value: Any) -> str:
-        """A value that isn't allowed, to follow "Got"."""
-        return repr(value)
+        """A value that isn't allowed, to follow "Got"; of what has parameters the type, as it may hold whole tables."""
+        return f"one of type {type(value).__name__}" if isinstance(value, Parameterized) else repr(value)
 
     def parse(self, text: str) -> Any:
         """The value that ``text`` from a command line means; a ``ValueError`` when it means none."""
@@ -237,9 +237,6 @@ class Instance(Constraint):
 
     def _words(self) -> str:
         return self.words
-
-    def received(self, value: Any) -> str:
-        return f"one of type {type(value).__name__}" if isinstance(value, Parameterized) else super().received(value)
 
     def of_types(self, kinds: Sequence[Any], optional: bool) -> Constraint:
         classes = self.classes or tuple(typing.get_origin(kind) or kind for kind in kinds)

@@ -47,8 +47,7 @@ def parse_seconds(value: Any, name: str) -> float:
     """A duration in seconds."""
     seconds = -1.0
     if isinstance(value, str):
-        text = f"{value}s" if re.fullmatch(r"[\s0-9.]+", value) else value
-        parts = _PART.findall(text)
+        parts = _PART.findall(text := f"{value}s" if re.fullmatch(r"[\s0-9.]+", value) else value)
         if parts and not _PART.sub("", text) and all(unit.lower() in _UNITS for _, unit in parts):
             seconds = sum(float(amount) * _UNITS[unit.lower()] for amount, unit in parts)
     elif isinstance(value, int | float) and not isinstance(value, bool):
