@@ -345,7 +345,7 @@ output_fields_option = together(
                  "[default: all but text and labels]"),
 )  # fmt: skip
 # Of outputs: the formats that each option is for, and what these are.
-_TABLES = ("csv", "tsv", "annif-csv"), "tables"
+_TABLES: tuple[tuple[str, ...], str] = ("csv", "tsv", "annif-csv"), "tables"
 _OUTPUTS = dict.fromkeys(("guard_formulas", "output_delimiter", "output_separator"), _TABLES)
 _OUTPUTS |= {"output_items": (("pecos",), "PECOS's files"), "blanks": (("fasttext",), "fastText's files")}
 
