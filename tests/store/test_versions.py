@@ -103,6 +103,26 @@ def test_a_damaged_earlier_version_is_a_sentence(tmp_path: Path) -> None:
     assert store.undo(tmp_path) == 0 and which(tmp_path) == 1
 
 
+@pytest.mark.parametrize("spoil", ["missing", "cut", "byte"])
+def test_an_incomplete_earlier_version_leaves_the_model_as_it_is(spoil: str, tmp_path: Path) -> None:
+    for number in range(2):
+        store.save(tmp_path, example(number), keep=1)
+    described = json.loads((tmp_path / "earlier.000001.json").read_bytes())["model"]
+    file = tmp_path / next(iter(described["arrays"].values()))["file"]
+    whole = file.read_bytes()
+    file.write_bytes(whole[:-1] + (b"" if spoil == "cut" else bytes([whole[-1] ^ 1])))
+    if spoil == "missing":
+        file.unlink()
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()}
+    word = {"missing": "missing", "cut": "truncated", "byte": "altered"}[spoil]
+    with raises(ModelError, "stays as it is", file.name, word):
+        store.undo(tmp_path, keep=1)
+    assert before == {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()}
+    assert which(tmp_path) == 1
+    file.write_bytes(whole)
+    assert store.undo(tmp_path, keep=1) == 0 and which(tmp_path) == 0
+
+
 def test_a_lock_that_is_left_is_taken_over(tmp_path: Path) -> None:
     store.save(tmp_path, example(1))
     (tmp_path / write.LOCK).write_text("123456789\n")

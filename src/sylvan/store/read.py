@@ -272,7 +272,7 @@ def load(folder: str | os.PathLike[str], *, mmap: bool = True, verify: bool | st
     for _ in range(_ATTEMPTS):
         data = read_manifest(path)
         try:
-            return _build(_parsed(data, path), path, mmap, checked)
+            return build(_parsed(data, path), path, mmap, checked)
         except ModelError:
             # Another process may have replaced the model since its manifest was read; then the new one is
             # there now.
@@ -315,7 +315,8 @@ def _reason(error: Exception) -> str:
     return str(getattr(error, "strerror", None) or error)
 
 
-def _build(node: manifest.Node, path: str, mmap: bool, checked: bool) -> State:
+def build(node: manifest.Node, path: str, mmap: bool, checked: bool) -> State:
+    """The model that a manifest of the folder ``path`` describes, every file compared with what it says."""
     arrays, files = {}, {name: os.path.join(path, entry.file) for name, entry in node.arrays.items()}
     for name, entry in node.arrays.items():
         with _opened(files[name], entry.size) as stream:
@@ -325,7 +326,7 @@ def _build(node: manifest.Node, path: str, mmap: bool, checked: bool) -> State:
         foreign[name] = Path(file := os.path.join(path, entry.file))
         with _opened(file, entry.size) as stream:
             check_file(stream, file, entry, checked)
-    parts = {name: _build(part, path, mmap, checked) for name, part in node.parts.items()}
+    parts = {name: build(part, path, mmap, checked) for name, part in node.parts.items()}
     return State(node.kind, node.version, node.params, node.meta, arrays, parts, foreign, path, files, node.files)
 
 

@@ -27,7 +27,7 @@ import numpy as np
 from sylvan.errors import ModelError
 from sylvan.store import manifest
 from sylvan.store.npy import DTYPES, header
-from sylvan.store.read import contents, read_manifest
+from sylvan.store.read import build, contents, read_manifest
 from sylvan.store.state import JSON, State, folder_path
 from sylvan.version import __version__
 
@@ -158,6 +158,11 @@ def undo(folder: str | os.PathLike[str], keep: int = 0) -> int:
             if not versions:
                 raise ModelError(f"There is no earlier version of the model in {str(folder)!r}: none was kept.")
             node = manifest.parse(versions[0].read_bytes(), str(versions[0]), __version__)
+            try:
+                build(node, str(path), mmap=True, checked=True)
+            except ModelError as error:
+                words = f"The earlier version of the model in {str(folder)!r} can't be brought back"
+                raise ModelError(f"{words}, and the model stays as it is: {error}") from error
             os.replace(versions[0], path / manifest.NAME)
             _sync_folder(path)
             _remove_unnamed(path, named_files(node), keep)
