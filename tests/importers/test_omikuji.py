@@ -90,6 +90,9 @@ def test_labels_at_different_depths(tmp_path: Path) -> None:
                 3: h[1] * h[0], 5: h[1] * h[1]}  # fmt: skip
     top = model.rank(np.array([[3.0, 4.0]]), 6)
     np.testing.assert_allclose(top.scores[0], [by_label[label] for label in top.labels[0].tolist()], rtol=1e-5)
+    # The leaf that lies higher takes one place in the beam, not one for each of its labels.
+    assert [len(weights.intercepts) for weights in model.layers_] == [2, 3, 6]
+    assert set(model.rank(np.array([[0.0, -1.0]]), 4, beam=2).labels[0].tolist()) == {5, 3, 2, 0}
 
 
 @pytest.mark.parametrize(

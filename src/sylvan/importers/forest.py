@@ -1,7 +1,8 @@
 """From the nodes of another library's tree to an XRLinear: one shape that all importers bring their models into. Here a
 tree is a list of nodes, each with its parent and the row of a weight matrix; labels may hang at any depth. XRLinear
-wants all of them in its last layer, so a label that hangs higher up gets a chain of nodes below it whose score is so
-high that it changes nothing: with hinges a slack of exactly 0, with sigmoids a logarithm of exactly 0."""
+wants all of them in its last layer, so a cluster of labels that hangs higher up gets a chain of nodes above it, and a
+label alone one below it, whose score is so high that it changes nothing: with hinges a slack of exactly 0, with
+sigmoids a logarithm of exactly 0."""
 
 from __future__ import annotations
 
@@ -209,21 +210,28 @@ def _complete(nodes: Nodes, depths: Ints, n_labels: int, where: str) -> tuple[In
     if (~has_children & ~labelled).any():
         node = int(np.flatnonzero(~has_children & ~labelled)[0])
         raise ModelError(f"{where}: node {node} has neither children nor a label.")
-    parents, labels, rows = [nodes.parents], [nodes.labels.copy()], [nodes.rows]
+    parents, labels, rows = [nodes.parents.copy()], [nodes.labels.copy()], [nodes.rows]
     # A label on an inner node is a child of it that is as likely as the node itself.
     deepest = int((depths + (labelled & has_children)).max())
-    tails = np.flatnonzero(labelled & ((depths < deepest) | has_children))
-    names, labels[0][tails] = nodes.labels[tails], -1
-    total, depth, above = len(depths), depths[tails], tails
+    tails = labelled & ((depths < deepest) | has_children)
+    # Labels that are all of a node's children stay together, below a chain that takes one place in a beam.
+    together = tails & ~np.isin(nodes.parents, nodes.parents[~tails | has_children])
+    clusters, alone = np.unique(nodes.parents[together]), np.flatnonzero(tails & ~together)
+    labels[0][alone] = -1
+    names = np.concatenate((nodes.labels[alone], np.full(len(clusters), -1)))
+    total, above, ends = len(depths), np.concatenate((alone, clusters)), np.zeros(len(depths) + 1, np.int64)
+    depth, start = depths[above], np.where(names < 0, above, -1)
     while len(above):
         depth = depth + 1
         parents.append(above)
         rows.append(np.full(len(above), CERTAIN, np.int64))
-        done = depth == deepest
+        done = depth == deepest - (names < 0)
         labels.append(np.where(done, names, -1))
         new = np.arange(total, total + len(above))
         total += len(above)
-        above, depth, names = new[~done], depth[~done], names[~done]
+        ends[start[done]] = new[done]
+        above, depth, names, start = (each[~done] for each in (new, depth, names, start))
+    parents[0][together] = ends[nodes.parents[together]]
     missing = np.setdiff1d(np.arange(n_labels), nodes.labels[labelled])
     if len(missing):
         chain = deepest  # nodes above the labels' own layer
