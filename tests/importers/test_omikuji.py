@@ -162,6 +162,15 @@ def test_settings(tmp_path: Path) -> None:
         from_omikuji(tmp_path)
 
 
+def test_a_tree_that_is_missing(tmp_path: Path) -> None:
+    folder = copy_of("omikuji", tmp_path)
+    (folder / "tree1.cbor").rename(folder / "tree2.cbor")
+    with raises(ModelError, "lacks", "tree1.cbor", "tree2.cbor"):
+        from_omikuji(folder)
+    (folder / "tree2.cbor").rename(folder / "tree0.old.cbor")
+    assert len(from_omikuji(folder).rankers_) == 1
+
+
 def test_a_tree_too_deep(tmp_path: Path) -> None:
     tree: Any = leaf()
     for label in range(66):

@@ -126,6 +126,9 @@ def from_omikuji(
             raise ModelError(f"{str(where)!r} holds more than {_MOST_TREES} trees.")
         path = where / f"tree{len(trees)}.cbor"
         trees.append(_Tree(path, n_features).read(read_cbor(path)))
+    numbers = {int(path.stem[4:]) for path in where.glob("tree*.cbor") if path.stem[4:].isdecimal()}
+    if beyond := sorted(number for number in numbers if number > len(trees)):
+        raise ModelError(f"{str(where)!r} lacks tree{len(trees)}.cbor, but holds tree{beyond[0]}.cbor.")
     return build_model(trees, n_labels, _COMBINES[loss], weight_dtype, repr(str(where)), normalize=True)
 
 
