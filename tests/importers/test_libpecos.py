@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from kit.errors import raises
+from kit.errors import raises, warns
 
 from sylvan import TopK
-from sylvan.errors import ModelError, ParameterError
+from sylvan.errors import DataWarning, ModelError, ParameterError
 from sylvan.importers import from_libpecos
 
 from .answers import FIXTURES, copy_of, expected, need_no_crash, need_same, rows
@@ -78,7 +78,8 @@ def test_different_words_for_different_layers(tmp_path: Path) -> None:
     folder = with_word(copy_of("libpecos", tmp_path), "noop", (2,))
     assert from_libpecos(folder).combine == ["l3_hinge", "l3_hinge", "ranker"]
     change(folder, lambda param: param["pred_kwargs"].update(only_topk=9), (1,))
-    assert from_libpecos(folder).beam == 9, "the widest"
+    with warns(DataWarning, "4, 9", "only_topk", "the largest, 9"):
+        assert from_libpecos(folder).beam == 9
 
 
 @pytest.mark.parametrize(
@@ -107,6 +108,17 @@ def test_not_a_model(tmp_path: Path) -> None:
     (tmp_path / "param.json").write_text('{"model": "XLinearModel", "depth": 65}')
     with raises(ModelError, "depth", "[1, 64]", 65):
         from_libpecos(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "sentence"),
+    [("depth", 2, ("depth=2", 3)), ("nr_labels", 7, ("nr_labels=7", 24)), ("nr_labels", "24", ("='24'", 24))],
+)
+def test_sizes_that_the_layers_do_not_have(name: str, value: Any, sentence: object, tmp_path: Path) -> None:
+    path = copy_of("libpecos", tmp_path) / "ranker" / "param.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), name: value}))
+    with raises(ModelError, sentence):
+        from_libpecos(path.parent)
 
 
 def test_parameters(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from sylvan.data.formats.arrays import load_npz_columns
-from sylvan.errors import DataError, ModelError
+from sylvan.errors import DataError, ModelError, warn_data
 from sylvan.importers.forest import MAX_DEPTH, Ints, Nodes, build_model, need_field, read_json
 from sylvan.models import XRLinear
 from sylvan.weights.layer import WeightDtype
@@ -55,8 +55,9 @@ def from_libpecos(folder: str | os.PathLike[str], *, weight_dtype: WeightDtype =
     Returns
     -------
     XRLinear
-        Fitted. Its ``beam`` is the layers' ``only_topk``, the widest where they differ; how many labels are wanted
-        is asked of ``rank``. How often labels were seen is not known: ``label_counts_`` are zeros.
+        Fitted. Its ``beam`` is the layers' ``only_topk``; where they differ it is the widest, and a DataWarning says
+        so. How many labels are wanted is asked of ``rank``. How often labels were seen is not known:
+        ``label_counts_`` are zeros.
 
     Raises
     ------
@@ -103,13 +104,19 @@ def from_libpecos(folder: str | os.PathLike[str], *, weight_dtype: WeightDtype =
         raise ModelError(f"{str(chain)!r} holds a {param['model']!r:.60}, not an XLinearModel of libpecos.")
     depth = need_field(param, "depth", int, chain / "param.json", 1, MAX_DEPTH)
     layers = [_read_layer(chain / f"{t}.model") for t in range(depth)]
+    n_labels, n_layers = layers[-1].weights.shape[0], depth + (chain / f"{depth}.model").exists()
+    for name, got, found in ("depth", depth, n_layers), ("nr_labels", param.get("nr_labels", n_labels), n_labels):
+        if got != found:
+            raise ModelError(f"{str(chain / 'param.json')!r} says {name}={got!r:.60}, but the layers say {found}.")
     nodes = _nodes_of_layers(layers, chain)
     combine = _combine([layer.post_processor for layer in layers], chain)
     widths = [layer.only_topk for layer in layers[:-1]]
-    return build_model(
-        [nodes], layers[-1].weights.shape[0], combine, weight_dtype, repr(str(where)), beam=max(widths, default=10),
-        bias=max(layers[0].bias, 0.0),
-    )  # fmt: skip
+    beam = max(widths, default=10)
+    if len(set(widths)) > 1:
+        words = f"follows {', '.join(map(str, widths))} nodes in its layers (only_topk), and XRLinear one number in all"
+        warn_data(f"{str(where)!r} {words}: the largest, {beam}, is taken, so that some rows may rank otherwise.")
+    bias = max(layers[0].bias, 0.0)
+    return build_model([nodes], n_labels, combine, weight_dtype, repr(str(where)), beam=beam, bias=bias)
 
 
 def _read_layer(folder: Path) -> _Layer:
