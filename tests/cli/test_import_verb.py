@@ -35,6 +35,7 @@ def test_import_and_predict(name: str, call: Any) -> None:
     assert f"a model of {title}: 40 features" in outcome.out and "Saved it in m" in outcome.out
     assert outcome.err == "" and "LabelTree(24 labels" in outcome.out
     assert ("rows scaled to unit length" in outcome.out) == (name != "libpecos")
+    assert ("beyond the first 100 of a tree" in outcome.out) == (name == "omikuji"), "the fixture of several trees"
     top = importers.import_model(FIXTURES / name).rank(data.load_npz(FIXTURES / "rows.npz"), 3)
     assert call("predict m {rows.npz} -k 3").labels == top.labels.tolist()
 

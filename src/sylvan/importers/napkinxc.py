@@ -65,7 +65,9 @@ def from_napkinxc(folder: str | os.PathLike[str], *, weight_dtype: WeightDtype =
     Notes
     -----
     The logistic loss becomes ``combine="sigmoid"``, the squared hinge ``"l2_hinge"``. The scores of an OVR model are
-    those of a BR model of the same weights, which its folder doesn't differ from.
+    those of a BR model of the same weights, which its folder doesn't differ from. The scores of several trees are
+    averaged, of each tree over its first 100 labels (or ``k``), where napkinXC takes the first ``k`` of each tree, and
+    their scores in all trees.
 
     Examples
     --------

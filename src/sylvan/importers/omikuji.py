@@ -93,8 +93,10 @@ def from_omikuji(
 
     Notes
     -----
-    ``Hinge`` becomes ``combine="l2_hinge"``, ``Log`` ``"sigmoid"``; the trees' scores are averaged in both libraries.
-    omikuji takes its beam when it predicts; here it is 10 as its default there, and can be set.
+    ``Hinge`` becomes ``combine="l2_hinge"``, ``Log`` ``"sigmoid"``. omikuji takes its beam when it predicts; here it is
+    10 as its default there, and can be set. A single tree ranks as there if the beam isn't narrower than ``k``. The
+    scores of several trees are averaged in both libraries, of each tree over its first 100 labels (or ``k``) here, and
+    over the first ``beam_size`` labels of each leaf that the beam reaches there.
 
     Examples
     --------
