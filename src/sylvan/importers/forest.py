@@ -234,14 +234,11 @@ def _complete(nodes: Nodes, depths: Ints, n_labels: int, where: str) -> tuple[In
     parents[0][together] = ends[nodes.parents[together]]
     missing = np.setdiff1d(np.arange(n_labels), nodes.labels[labelled])
     if len(missing):
-        chain = deepest  # nodes above the labels' own layer
-        parents += [np.arange(total - 1, total + chain - 1), np.full(len(missing), total + chain - 1)]
-        parents[-2][:1] = -1
-        if chain == 0:
-            parents[-1][:] = -1
-        labels += [np.full(chain, -1, np.int64), missing]
-        rows += [np.full(chain, CERTAIN, np.int64), np.full(len(missing), IMPOSSIBLE, np.int64)]
-        rows[-2][:1] = IMPOSSIBLE
+        above = np.arange(total - 1, total + deepest)  # of a chain down to the labels' own layer, and of the labels
+        above[0] = -1
+        parents += [above[:-1], np.full(len(missing), above[-1])]
+        labels += [np.full(deepest, -1, np.int64), missing]
+        rows.append(np.full(deepest + len(missing), IMPOSSIBLE, np.int64))
     return np.concatenate(parents), np.concatenate(labels), np.concatenate(rows)
 
 
