@@ -219,13 +219,31 @@ def presets(world: World) -> None:
     assert text == " ".join(world.analyzer.tokenize_words("whaling"))
     refused = raised("ConfigurationException", lambda: world.backend("preset-no", preset="bset").train(many))
     assert "'preset' parameter" in refused and "'best'" in refused, refused
-    for word in ("ngram", "model", "seed"):
-        wrong = world.backend("preset-no", preset="best", **{word: "2"})
+    own = {"ngram": "2", "model": "linear", "seed": "0", "min_df": "1", "sublinear_tf": "false", "weights": "none"}
+    for word, value in own.items():  # whether it is what holds without a preset or not
+        wrong = world.backend("preset-no", preset="best", **{word: value})
         assert repr(word) in raised("ConfigurationException", lambda wrong=wrong: wrong.train(many))
     optimizer = backend.get_hp_optimizer(many, metric="NDCG")
     assert "fast and balanced" in raised("NotSupportedException", lambda: optimizer.optimize(1, 1, None))
     sentence = raised("NotSupportedException", lambda: fresh.learn(many))
     assert "keep_rows=true" in sentence, sentence
+
+
+def what_is_set_goes_before_the_preset(world: World) -> None:
+    """Though it be what holds without a preset; from the project as from the command."""
+    given = {"negatives": "paper", "calibration": "isotonic"}
+    for place, project, command in (("set-there", given, {}), ("set-here", {}, given)):
+        backend = world.backend(place, preset="fast", **project)
+        backend.train(world.corpus(), command)
+        trees = backend._opened[0].model
+        assert (trees.negatives, trees.calibration) == ("paper", "isotonic"), trees
+    params = {**world.backend("set-all").default_params(), "preset": "best", "scorer": "trees"}
+    for word in ("limit", "model", "weights", "seed", "ngram", "min_df", "max_df", "max_features", "sublinear_tf"):
+        del params[word]
+    model = world.backend("set-all").model_of({**params, "n_trees": "1"}, 1)
+    reranker, *others = model, *model.members
+    assert reranker.n_trees > 1 and others[-1].n_trees > 1  # which are other trees
+    assert [each.model.n_trees for each in others[:3]] == [1, 1, 1]
 
 
 def wrong_params(world: World) -> None:

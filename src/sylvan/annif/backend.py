@@ -203,15 +203,12 @@ class ModelBackend(AnnifLearningBackend):
         return self._opened
 
     def _get_backend_params(self, params: dict[str, Any] | None) -> dict[str, Any]:
-        """As Annif's, for training, learning and suggesting alike; settings that nobody knows are refused."""
-        result: dict[str, Any] = super()._get_backend_params(params)
+        """What the project and the command set, without what holds where they don't, for training, learning and
+        suggesting alike; settings that nobody knows are refused."""
+        result: dict[str, Any] = {**self.config_params, **(params or {})}
         with self._annif_errors():
             need_known(result, self.default_params())
         return result
-
-    def check_params(self) -> None:
-        """Refuse settings of the project that nobody knows."""
-        self._get_backend_params(None)
 
     # ---------------------------------------- training
 
@@ -308,7 +305,8 @@ class ModelBackend(AnnifLearningBackend):
         model, subjects = self._model()
         texts = [self.words(doc.text) for doc in documents]
         with self._annif_errors():
-            array = suggested(model, texts, int(params["limit"]), subjects, len(self.project.subjects))
+            limit = int({**self.default_params(), **params}["limit"])
+            array = suggested(model, texts, limit, subjects, len(self.project.subjects))
         return SuggestionBatch(array)
 
     @contextmanager
@@ -331,7 +329,7 @@ class SylvanObjective(HPObjective):
     def objective(cls, trial: Any, args: Mapping[str, Any]) -> float:
         """The metric of one trial."""
         space = dict(_WORDS)  # what is tried for the project's model
-        for word in dict.fromkeys(str(args["params"]["model"]).replace(" ", "").split("+")):
+        for word in dict.fromkeys(str(args["params"].get("model", "linear")).replace(" ", "").split("+")):
             space |= _SPACES.get(word, {})
         tried = {name: suggest(trial) for name, suggest in space.items()}
         model: Any = project_model({**args["params"], **tried}, args["n_jobs"])
@@ -357,12 +355,12 @@ class SylvanOptimizer(HyperparameterOptimizer):
         path = Path(backend.datadir) / backend.TRAIN_FILE
         if not path.is_file():
             backend._refuse("Hyperparameters are tried on the project's training data: train it first")
-        backend.check_params()
+        params = backend._get_backend_params(None)
         if backend.params["preset"] in ("accurate", "best"):
             backend._refuse("Hyperparameters are tried for the presets fast and balanced: others have several models")
         documents = list(self._corpus.documents)
         return {
-            "path": str(path), "params": dict(backend.params), "texts": [backend.words(doc.text) for doc in documents],
+            "path": str(path), "params": params, "texts": [backend.words(doc.text) for doc in documents],
             "gold_subjects": [doc.subject_set for doc in documents], "subject_index": backend.project.subjects,
             "metric": self._metric, "n_jobs": None if n_jobs == 1 else 1,
         }  # fmt: skip
@@ -457,6 +455,7 @@ class SylvanTransformerBackend(ModelBackend):
 
     def model_of(self, params: Mapping[str, Any], n_jobs: int | None) -> XRTransformer:
         """The model that the parameters describe."""
+        params = {**self.DEFAULT_PARAMETERS, **params}
         values = {name: plain_value(params[name], self.DEFAULT_PARAMETERS[name]) for name in ("preset", *_OWN)}
         usual = XRLinear()
         ranker = {

@@ -61,11 +61,12 @@ def _letters(match: re.Match[str]) -> str:
 
 
 def project_model(settings: Mapping[str, Any], n_jobs: int | None = None) -> TextModel | Ensemble | Reranker:
-    """The model that a project's settings describe, not fitted: what they say goes before the preset's parameters."""
+    """The model that a project's settings describe, not fitted: whatever they say goes before the preset's parameters,
+    though it be what holds without a preset."""
     values = {name: plain_value(settings.get(name, default), default) for name, default in DEFAULTS.items()}
     name = values.pop("preset")
     check_value("preset", name, Choice(tuple(TEXT_PRESETS)), "the project")
-    changed = {name: value for name, value in values.items() if value != DEFAULTS[name]}
+    changed = {name: value for name, value in values.items() if name in settings}
     recipe = TEXT_PRESETS[name]
     if recipe.command == "xr-linear":
         return _text_model({**values, **recipe.members[0].parameters, **changed}, n_jobs)
@@ -75,7 +76,8 @@ def project_model(settings: Mapping[str, Any], n_jobs: int | None = None) -> Tex
         )
     model: Ensemble | Reranker = preset(name, n_jobs)
     for part in (model, *model.members, *(member.model for member in model.members if isinstance(member, TextModel))):
-        part.set_params(**{each: value for each, value in changed.items() if each in part.parameter_names()})
+        own = [each for each in part.parameter_names() if each != "n_trees" or isinstance(part, XRLinear)]
+        part.set_params(**{each: value for each, value in changed.items() if each in own})
         part.check_params()
     for member in model.members:
         if isinstance(member, TextModel) and member.vectorizer.analyzer == "word":
