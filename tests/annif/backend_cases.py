@@ -111,7 +111,6 @@ def train_and_suggest(world: World) -> None:
     assert type(batch.array).__name__ == "csr_array" and batch.array.shape == (3, 4)
     assert batch.array.dtype == np.float32 and batch.array.has_sorted_indices
     assert len(backend.suggest([])) == 0
-    assert world.answers(backend, "bread", limit=0) == [[]]
 
 
 def nothing_is_pickled(world: World) -> None:
@@ -272,6 +271,24 @@ def unknown_params(world: World) -> None:
             assert f"no parameter {name!r}" in sentence and f"mean {near!r}?" in sentence, sentence
     assert not list((world.folder / "unknown").iterdir())
     backend.train(world.corpus())
+
+
+def limits(world: World) -> None:
+    backend = world.backend("limits")
+    for name in ("sylvan", "sylvan_transformer"):
+        for value, words in {"abc": "'abc'", "1.5": "1.5", "1e3": "1000.0", "": "None", "0": "0", "-3": "-3"}.items():
+            wrong = world.backend("limits", name, limit=value)
+            for act in (
+                lambda wrong=wrong: wrong.train(world.corpus()),
+                lambda wrong=wrong: wrong.suggest([world.document(text="whale")]),
+                lambda value=value: backend.suggest([world.document(text="whale")], {"limit": value}),
+            ):
+                sentence = raised("ConfigurationException", act)
+                assert "'limit' parameter of the project must be an int in [1, inf)" in sentence, sentence
+                assert f"Got {words} instead" in sentence, sentence
+    assert not list((world.folder / "limits").iterdir())
+    backend.train(world.corpus())
+    assert len(world.answers(backend, "whale", limit="1000000")[0]) == 2  # as many as there are
 
 
 def nothing_is_left_of_a_failed_training(world: World) -> None:

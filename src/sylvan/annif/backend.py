@@ -47,6 +47,7 @@ from sylvan.arrays.topk import TopK
 from sylvan.errors import DataError, ModelError, NotFittedError, ParameterError, SylvanError, UnsupportedError
 from sylvan.models import Ensemble, Reranker, TextModel, XRLinear, XRTransformer
 from sylvan.models.blocks import set_threads
+from sylvan.params.fields import Number, check_value
 from sylvan.runtime.checkpoint import Checkpoint
 from sylvan.store.registry import load
 
@@ -100,7 +101,7 @@ def suggested(
     gone = np.flatnonzero(subjects < 0).tolist()
     denied = {"denied": gone} if gone else {}
     worded = np.array([bool(text) for text in texts], bool)
-    if limit < 1 or not texts:
+    if not texts:
         top = TopK(np.empty((len(texts), 0), np.int32), np.empty((len(texts), 0), np.float32))
     elif isinstance(model, TextModel):
         features, ranker = model.vectorizer.transform_rows(texts), model.inner()
@@ -203,11 +204,13 @@ class ModelBackend(AnnifLearningBackend):
         return self._opened
 
     def _get_backend_params(self, params: dict[str, Any] | None) -> dict[str, Any]:
-        """What the project and the command set, without what holds where they don't, for training, learning and
-        suggesting alike; settings that nobody knows are refused."""
+        """What the project and the command set, and the limit, without what holds besides; for training, learning and
+        suggesting alike. Settings that nobody knows are refused."""
         result: dict[str, Any] = {**self.config_params, **(params or {})}
         with self._annif_errors():
-            need_known(result, self.default_params())
+            need_known(result, usual := self.default_params())
+            result["limit"] = plain_value(result.get("limit", usual["limit"]), usual["limit"])
+            check_value("limit", result["limit"], Number(int, 1), "the project")
         return result
 
     # ---------------------------------------- training
@@ -305,8 +308,7 @@ class ModelBackend(AnnifLearningBackend):
         model, subjects = self._model()
         texts = [self.words(doc.text) for doc in documents]
         with self._annif_errors():
-            limit = int({**self.default_params(), **params}["limit"])
-            array = suggested(model, texts, limit, subjects, len(self.project.subjects))
+            array = suggested(model, texts, params["limit"], subjects, len(self.project.subjects))
         return SuggestionBatch(array)
 
     @contextmanager
