@@ -249,10 +249,25 @@ def wrong_params(world: World) -> None:
     backend = world.backend("wrong")
     sentence = raised("ConfigurationException", lambda: backend.train(world.corpus(), {"beam": "0"}))
     assert "'beam' parameter" in sentence and "Got 0" in sentence, sentence
-    for name, value in (("model", "forest"), ("weights", "a,b"), ("seed", "x"), ("ngram", "x"), ("keep_rows", "3")):
+    for name, value in (
+        ("model", "forest"), ("weights", "a,b"), ("seed", "x"), ("ngram", "x"), ("keep_rows", "3"),
+        ("n_neighbors", "-3"), ("power", "x"), ("scorer", "foo"),  # of models that it hasn't
+    ):  # fmt: skip
         params = {"model": "linear+linear", name: value}
         sentence = raised("ConfigurationException", lambda params=params: backend.train(world.corpus(), params))
         assert name in sentence and repr(value)[1:-1] in sentence, sentence
+    for model, unused in (("neighbors", {"beam": "0"}), ("neighbors", {"cost": "x"}), ("linear", {"power": "-1"})):
+        params = {"model": model, **unused}
+        sentence = raised("ConfigurationException", lambda params=params: backend.train(world.corpus(), params))
+        assert f"{next(iter(unused))!r} parameter" in sentence, sentence
+    for name, unused in (("accurate", {"n_neighbors": "0"}), ("accurate", {"scorer": "foo"}), ("fast", {"power": "x"})):
+        params = {"preset": name, **unused}
+        sentence = raised("ConfigurationException", lambda params=params: backend.train(world.corpus(), params))
+        assert f"{next(iter(unused))!r} parameter" in sentence, sentence
+    for model, weights in (("linear", "2,1"), ("linear", "1"), ("neighbors", "fit")):
+        params = {"model": model, "weights": weights}
+        sentence = raised("ConfigurationException", lambda params=params: backend.train(world.corpus(), params))
+        assert "'weights' parameter is for several models" in sentence and repr(model) in sentence, sentence
     assert not list((world.folder / "wrong").iterdir())  # no document was analysed
 
 

@@ -11,7 +11,7 @@ from sylvan.errors import ParameterError, UnsupportedError
 from sylvan.models import Ensemble, NeighborRanker, Reranker, TextModel, XRLinear
 from sylvan.models.base import Estimator
 from sylvan.models.presets import TEXT_PRESETS, preset
-from sylvan.params.fields import Choice, check_value
+from sylvan.params.fields import Choice, check_value, check_values
 from sylvan.params.wording import did_you_mean
 from sylvan.text import TfidfVectorizer
 
@@ -66,6 +66,8 @@ def project_model(settings: Mapping[str, Any], n_jobs: int | None = None) -> Tex
     values = {name: plain_value(settings.get(name, default), default) for name, default in DEFAULTS.items()}
     name = values.pop("preset")
     check_value("preset", name, Choice(tuple(TEXT_PRESETS)), "the project")
+    for kind, names in ((XRLinear, _LINEAR), (NeighborRanker, _NEIGHBORS), (Reranker, ("scorer",))):
+        check_values(kind.constraints, kind.__name__, **{each: values[each] for each in names})  # of all that may be
     changed = {name: value for name, value in values.items() if name in settings}
     recipe = TEXT_PRESETS[name]
     if recipe.command == "xr-linear":
@@ -87,10 +89,14 @@ def project_model(settings: Mapping[str, Any], n_jobs: int | None = None) -> Tex
 
 def _text_model(values: Mapping[str, Any], n_jobs: int | None) -> TextModel:
     """The TextModel of settings that are read, not fitted."""
-    members = _members(values, n_jobs)
+    members, weights = _members(values, n_jobs), _weights(values["weights"])
     ranker = members[0]
+    if len(members) == 1 and weights is not None:
+        raise ParameterError(
+            "The 'weights' parameter is for several models, such as model=linear+neighbors. Got "
+            f"{values['weights']!r} with {values['model']!r}."
+        )
     if len(members) > 1:
-        weights = _weights(values["weights"])
         ranker = Ensemble(members, weights=weights, n_jobs=n_jobs, calibration=values["calibration"])
     model = TextModel(word_vectorizer(values, n_jobs), ranker)
     for part in (model, *members):
@@ -138,9 +144,7 @@ def _members(values: Mapping[str, Any], n_jobs: int | None) -> list[Estimator]:
     members: list[Estimator] = []
     for word in str(values["model"]).replace(" ", "").split("+"):
         if word == "linear":
-            seed = values["seed"]
-            if isinstance(seed, int):  # or else it is refused
-                seed += sum(isinstance(member, XRLinear) for member in members)
+            seed = values["seed"] + sum(isinstance(member, XRLinear) for member in members)
             members.append(XRLinear(**linear, seed=seed, n_jobs=n_jobs))
         elif word == "neighbors":
             members.append(NeighborRanker(**{name: values[name] for name in _NEIGHBORS}, n_jobs=n_jobs))
