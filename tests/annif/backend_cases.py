@@ -264,6 +264,10 @@ def wrong_params(world: World) -> None:
         params = {"preset": name, **unused}
         sentence = raised("ConfigurationException", lambda params=params: backend.train(world.corpus(), params))
         assert f"{next(iter(unused))!r} parameter" in sentence, sentence
+    sentence = raised(
+        "ConfigurationException", lambda: backend.train(world.corpus(), {"model": "linear+linear", "weights": "1,2,3"})
+    )
+    assert "names 3 weights for 2 members" in sentence, sentence
     for model, weights in (("linear", "2,1"), ("linear", "1"), ("neighbors", "fit")):
         params = {"model": model, "weights": weights}
         sentence = raised("ConfigurationException", lambda params=params: backend.train(world.corpus(), params))

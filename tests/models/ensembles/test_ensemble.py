@@ -213,8 +213,11 @@ def test_what_does_not_fit_together_is_refused(kind: Any) -> None:
     ],
 )
 def test_weights_that_are_none_are_refused(weights: Any, message: object) -> None:
+    joined = Ensemble([XRLinear(), XRLinear()], weights=weights)
     with raises(ParameterError, message):
-        Ensemble([XRLinear(), XRLinear()], weights=weights).fit(X, Y)
+        joined.fit(X, Y)
+    with raises(ParameterError, message):  # before any member is trained
+        joined.check_params()
 
 
 def test_weights_may_be_an_array() -> None:

@@ -452,6 +452,12 @@ class Ensemble(JointModel):
         model.weights_ = joining.shares(model.weights, len(model.members))
         return model
 
+    def check_params(self, names: Any = None) -> None:
+        """Check every parameter's range, and that there is a weight for each member."""
+        super().check_params(names)
+        if self.members:  # or else fit says what there must be
+            joining.shares(self.weights, len(self.members))
+
     def fit(
         self, X: Any, Y: Any, sample_weight: Any = None, *, label_texts: Any = "auto", checkpoint: Any = None,
         **options: Any,
