@@ -398,6 +398,15 @@ def hyperopt(world: World) -> None:
         assert set(chosen) == {
             "ngram", "min_df", "sublinear_tf", "cost", "max_leaf", "n_trees", "n_neighbors", "power"
         }  # fmt: skip
+    for metric in ("foo", "ndcg", "Documents evaluated"):
+        wrong = backend.get_hp_optimizer(world.corpus(), metric=metric)
+        sentence = raised("NotSupportedException", lambda wrong=wrong: wrong.optimize(1, 1, None))
+        assert repr(metric) in sentence and "NDCG" in sentence and "'F1@5'" in sentence, sentence
+    assert backend.get_hp_optimizer(world.corpus(), metric="Precision@1").optimize(1, 1, None).score > 0.5
+    empty = backend.get_hp_optimizer(world.corpus_of([]), metric="NDCG")
+    assert "no documents" in raised("NotSupportedException", lambda: empty.optimize(1, 1, None))
+    wrong = world.backend("tried", beam="0").get_hp_optimizer(world.corpus(), metric="NDCG")
+    assert "'beam' parameter" in raised("ConfigurationException", lambda: wrong.optimize(1, 1, None))
     (world.folder / "tried" / backend.TRAIN_FILE).write_text("http://example.org/1\t\n")
     assert "No trial" in raised("OperationFailedException", lambda: optimizer.optimize(1, 1, None))
     world.backend("chosen", model="linear+neighbors", **{**chosen, "min_df": "1"}).train(world.corpus())

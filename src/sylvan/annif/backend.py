@@ -341,9 +341,14 @@ class SylvanObjective(HPObjective):
             raise optuna.TrialPruned(str(error)) from error
         index = args["subject_index"]
         scores = suggested(model, args["texts"], _LIMIT, subjects_of(model, index), len(index))
-        batch = annif.eval.EvaluationBatch(index)
-        batch.evaluate_many(SuggestionBatch(scores), args["gold_subjects"])
-        return float(batch.results(metrics=[args["metric"]])[args["metric"]])
+        return float(_measured(index, scores, args["gold_subjects"], [args["metric"]])[args["metric"]])
+
+
+def _measured(index: Any, scores: Any, truth: Any, metrics: Iterable[str] = ()) -> dict[str, Any]:
+    """What Annif measures of documents' scores, by its names; everything where no metric is named."""
+    batch = annif.eval.EvaluationBatch(index)
+    batch.evaluate_many(SuggestionBatch(scores), truth)
+    return batch.results(metrics=metrics)  # type: ignore[no-any-return]
 
 
 class SylvanOptimizer(HyperparameterOptimizer):
@@ -360,10 +365,18 @@ class SylvanOptimizer(HyperparameterOptimizer):
         params = backend._get_backend_params(None)
         if backend.params["preset"] in ("accurate", "best"):
             backend._refuse("Hyperparameters are tried for the presets fast and balanced: others have several models")
-        documents = list(self._corpus.documents)
+        with backend._annif_errors():
+            backend.model_of(params, None)
+        index, documents = backend.project.subjects, list(self._corpus.documents)
+        if not documents:
+            backend._refuse("Hyperparameters are measured on validation documents: there are no documents")
+        nothing = sp.csr_array((1, len(index)), dtype=np.float32)
+        known = [name for name in _measured(index, nothing, [documents[0].subject_set]) if " evaluated" not in name]
+        if self._metric not in known:
+            backend._refuse(f"The metric must be one of {', '.join(map(repr, known))}. Got {self._metric!r} instead")
         return {
             "path": str(path), "params": params, "texts": [backend.words(doc.text) for doc in documents],
-            "gold_subjects": [doc.subject_set for doc in documents], "subject_index": backend.project.subjects,
+            "gold_subjects": [doc.subject_set for doc in documents], "subject_index": index,
             "metric": self._metric, "n_jobs": None if n_jobs == 1 else 1,
         }  # fmt: skip
 
