@@ -13,8 +13,8 @@ from kit.bits import bits
 from kit.errors import raises
 
 import sylvan
-from sylvan import XRLinear
-from sylvan.errors import DataError, NotFittedError, UnsupportedError
+from sylvan import XRLinear, XTransformer
+from sylvan.errors import DataError, NotFittedError, ParameterError, RowsUnknownWarning, UnsupportedError
 
 pytest.importorskip("torch")
 
@@ -57,8 +57,27 @@ def test_it_comes_to_rankers_of_all_texts(frozen: bool, tmp_path: Path) -> None:
 def test_rows_are_given_again(tuned: Any, matched: Any) -> None:
     model = copy.copy(tuned).update(["whale at sea"], [["whale"]], rows=(TEXTS, LABELS))
     assert model.n_rows_ == 49 and tuned.n_rows_ == 48
-    with raises(UnsupportedError, "XTransformer", "encoder"):
-        copy.copy(matched).update(["whale at sea"], [["whale"]], rows=(TEXTS, LABELS))
+    before = bits(matched)
+    new, old = (NEW, NEW_LABELS), (["whale at sea"], [["whale"]])
+    for given, options in ((new, {"rows": (TEXTS, LABELS)}), (old, {}), ((), {"forget": [1]}), (
+        (), {"merge": {"sea": ["moon"]}}
+    )):  # fmt: skip
+        for method in (matched.update, matched.plan_update):
+            with raises(UnsupportedError, "XTransformer", "encoder", "new labels alone"):
+                method(*given, **options)
+    assert bits(matched) == before
+    with pytest.warns(RowsUnknownWarning):
+        assert copy.copy(matched).update(*new).n_labels_ == matched.n_labels_ + 1
+
+
+def test_clusters_of_an_encoder_and_kept_rows_are_refused_before_training(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(XTransformer.training, "_fine_tune", lambda *_: pytest.fail("the encoder was trained"))
+    model = small(XTransformer, ranker=XRLinear(keep_rows=True, **EXACT))
+    for method in (model.fit, model.plan):
+        with raises(ParameterError, "'ranker'", "XTransformer", "keep_rows=False", "frozen=True", "XRTransformer"):
+            method(TEXTS, LABELS)
+    model = model.set_params(frozen=True).fit(TEXTS, LABELS).update(NEW, NEW_LABELS)
+    assert model.n_rows_ == 50
 
 
 WRONG: dict[str, tuple[dict[str, Any], str]] = {

@@ -426,19 +426,22 @@ class XRTransformer(TextEstimator):
     ) -> tuple[Vocabulary, tuple[Any, Any], dict[str, Any]]:
         """The names of labels then; features, labels and options of the rankers' update."""
         options, vocabulary, features, matrix = dict(options), self.vocabulary_, None, None
+        beyond = any(value is not None for value in (options.get("rows"), options.get("forget"), merge))
         if has_new_rows(X, Y, rows="texts"):
             texts = check_texts(X, type(self).__name__)  # type: ignore[arg-type]
             named, matrix = grown_labels(self.vocabulary_, self.n_labels_, Y)
             vocabulary = self.vocabulary_ if named is None else named
             need_as_many(len(texts), matrix.shape[0])
+            beyond = beyond or not (matrix.to_scipy()[:, self.n_labels_ :].getnnz(axis=1) > 0).all()
+        if beyond and not self.training.own_trees and self.history_ and self.tree_.depth > 1:
+            raise UnsupportedError(
+                f"The encoder of this {type(self).__name__} has learned the clusters, which can't be brought up to "
+                "date with rows: it can learn new labels alone, from texts that have one each. For more, train it "
+                "again."
+            )
+        if matrix is not None:
             features = self._text_features(texts)
         if options.get("rows") is not None:
-            if not self.training.own_trees and self.history_ and self.tree_.depth > 1:
-                raise UnsupportedError(
-                    f"The encoder of this {type(self).__name__} has learned the clusters, which can't be brought up to "
-                    "date with rows: it can learn new labels alone, from texts that have one each. For more, train it "
-                    "again."
-                )
             options["rows"] = self._all_rows(options["rows"])
         if merge is not None:
             options["merge"] = self._merged(merge)
@@ -544,6 +547,15 @@ class XTransformerTraining(fitting.TransformerTraining):
 
     def tuned_sizes(self, sizes: Sequence[int]) -> tuple[int, ...]:
         return (sizes[_last_small_enough(sizes[:-1], self.max_nodes)],)
+
+    def check_layers(self, tree: LabelTree | None) -> None:
+        super().check_layers(tree)
+        if self.matcher is not None and tree is not None and tree.depth > 1 and self.ranker().keep_rows:
+            raise ParameterError(
+                "The 'ranker' parameter of XTransformer must have keep_rows=False where the encoder is fine-tuned: "
+                "clusters that it has learned can't be brought up to date with rows. Set frozen=True, or take "
+                "XRTransformer."
+            )
 
     def rank(
         self, tree: LabelTree | None, features: Csr, tuned: FineTuned | None, length: float, runner: Runner, force: bool
