@@ -77,17 +77,17 @@ def joined(terms: Csr, dense: npt.NDArray[np.float32], lengths: Lengths) -> Csr:
     return beside(terms, dense if lengths.dense == 1 else dense * np.float32(lengths.dense))
 
 
-def engine_of(device: str, matcher: TransformerMatcher | None) -> Any:
-    """Where an encoder is trained; None for this process alone, on processors and without rounding. ``matcher`` is None
-    where it isn't trained at all."""
+def engine_of(device: str, matcher: TransformerMatcher | None, owner: str) -> Any:
+    """Where the encoder of a model of class ``owner`` is trained; None for this process alone, on processors and without
+    rounding. ``matcher`` is None where it isn't trained at all."""
     import torch
 
     if matcher is None:
         return None
     if device.partition(":")[0] in ("mps", "xpu"):
         raise ParameterError(
-            f"The 'device' parameter must be 'auto', 'cpu' or 'cuda' where the encoder is trained: on {device!r} texts "
-            f"are only encoded, by frozen=True and in ranking. Got {device!r} instead."
+            f"The 'device' parameter of {owner} must be 'auto', 'cpu' or 'cuda' where the encoder is trained: on "
+            f"{device!r} texts are only encoded, by frozen=True and in ranking. Got {device!r} instead."
         )
     on_cpu = device == "cpu" or (device == "auto" and not torch.cuda.is_available())
     if on_cpu and matcher.precision == "fp16":
@@ -98,8 +98,9 @@ def engine_of(device: str, matcher: TransformerMatcher | None) -> Any:
     alone = int(os.environ.get("WORLD_SIZE", "1")) == 1 and matcher.accumulate == 1
     if on_cpu and alone and matcher.precision in ("auto", "no"):
         return None
-    from sylvan.neural.loop.engine import Engine
+    from sylvan.neural.loop.engine import Engine, wanted_device
 
+    wanted_device(device, owner)
     return Engine(device, matcher.precision, matcher.accumulate)
 
 
@@ -223,7 +224,7 @@ class TransformerTraining:
                 report(memory.memory_words(sizes, memory.on_gpu(self.model.device)))
             if not force:
                 memory.refuse_beyond_memory(encoder, sizes, self.suited_matcher(encoder), self.model.device)
-        engine = engine_of(self.model.device, self.matcher)
+        engine = engine_of(self.model.device, self.matcher, self.name)
         with opened_runner(
             self.jobs, checkpoint=checkpoint, identity=lambda: self._identity(encoder),
             writes=os.environ.get("RANK", "0") in ("", "0"),  # the first of several that were launched together

@@ -142,7 +142,7 @@ class Engine(Parameterized):
 
     def __post_init__(self) -> None:
         self.check_params()
-        wanted = _wanted(self.device)
+        wanted = wanted_device(self.device)
         launched = _find_processes("auto" if wanted is None else wanted.type, self.timeout)
         if launched is not None:
             global _control
@@ -390,8 +390,8 @@ class AsItIs(Engine):
         return module
 
 
-def _wanted(device: object) -> torch.device | None:
-    """The device that was asked for; None for "auto"."""
+def wanted_device(device: object, owner: str = "Engine") -> torch.device | None:
+    """The device that an owner's parameter asks for; None for "auto"."""
     if isinstance(device, str) and device == "auto":
         return None
     try:
@@ -402,13 +402,13 @@ def _wanted(device: object) -> torch.device | None:
         wanted = torch.device("meta")
     if wanted.type not in ("cpu", "cuda"):
         raise ParameterError(
-            "The 'device' parameter of Engine must be 'auto', 'cpu', 'cuda' or one of several CUDA devices, like "
+            f"The 'device' parameter of {owner} must be 'auto', 'cpu', 'cuda' or one of several CUDA devices, like "
             f"'cuda:1'. Got {str(device)!r} instead."
         )
     n = torch.cuda.device_count()
     if wanted.type == "cuda" and (wanted.index or 0) >= n:
         raise ParameterError(
-            f"The 'device' parameter of Engine is {str(device)!r}, but PyTorch sees {n or 'no'} CUDA "
+            f"The 'device' parameter of {owner} is {str(device)!r}, but PyTorch sees {n or 'no'} CUDA "
             f"device{'' if n == 1 else 's'} here. Take 'auto' or 'cpu', or install a PyTorch that knows your GPU."
         )
     return wanted
