@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from kit.bits import bits
 from kit.errors import raises
 
 import sylvan
-from sylvan import Ensemble, NeighborRanker, TextModel, TfidfVectorizer, XRLinear
+from sylvan import Ensemble, LexicalMatcher, NeighborRanker, Reranker, TextModel, TfidfVectorizer, XRLinear
 from sylvan.errors import DataError, NotFittedError, ParameterError, UnsupportedError
 from sylvan.models.base import Estimator
 from sylvan.params.fields import parameterized
@@ -33,6 +34,15 @@ def test_columns_are_never_fewer() -> None:
     for model in (NeighborRanker(), XRLinear(keep_rows=True)):
         with raises(ParameterError, 40, 39):
             model.fit(X, Y).update(forget=[1], n_features=39)
+
+
+def test_rows_given_again_to_neighbours_are_those_that_they_keep() -> None:
+    X, Y = some_rows(20)
+    model = NeighborRanker().fit(X, Y)
+    for rows in (3, (X[:19], Y[:19])):
+        with raises(DataError, "rows", 20, "NeighborRanker"):
+            model.update(X[:2], Y[:2], rows=rows)
+    assert model.update(X[:2], Y[:2], rows=(X, Y)).n_rows_ == 22
 
 
 @pytest.mark.parametrize("model", [NeighborRanker(), TextModel(model=NeighborRanker())])
@@ -120,6 +130,27 @@ class TestEnsembles:
         with raises(UnsupportedError, "row 0"):
             both.update(["the steam engine"], [["Baking"]])
         assert both.members[0].model.row_ids_.tolist() == list(range(5)) and both.n_labels_ == 3
+
+    @pytest.mark.parametrize("join", [Ensemble, lambda members: Reranker(members, scorer="trees")])
+    def test_rows_are_given_again_to_those_that_keep_none(self, join: Any) -> None:
+        both = join([TextModel(), TextModel(model=NeighborRanker()), LexicalMatcher(n_trees=1)]).fit(TEXTS, LABELS)
+        before = bits(both)
+        with raises(UnsupportedError, "rows=(X, Y)"):
+            both.update(["steam"], [["Baking"]])
+        with raises(DataError, 4, 5):
+            both.update(["steam engines"], [["Railways"]], rows=(TEXTS[1:], LABELS[1:]))
+        assert bits(both) == before
+        both.update(["steam engines", "steam"], [["Railways"], ["Baking"]], rows=(TEXTS, LABELS))
+        assert {member.inner().n_rows_ for member in both.members[:2]} == {7}
+        assert both.rank(["engines"], k=1).names == [["Railways"]]
+
+    def test_numbers_of_rows_that_are_given_again_are_no_ids_once_rows_were_forgotten(self) -> None:
+        both = Ensemble([TextModel(), TextModel(model=NeighborRanker())]).fit(TEXTS, LABELS)
+        both.update(forget=[0], rows=(TEXTS, LABELS))
+        before = bits(both)
+        with raises(DataError, "NeighborRanker", "forget"):
+            both.update(forget=[1], rows=(TEXTS[1:], LABELS[1:]))
+        assert bits(both) == before
 
 
 class TestVectorizer:

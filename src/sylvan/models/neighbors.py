@@ -166,8 +166,10 @@ class NeighborRanker(Estimator):
             As in :meth:`XRLinear.update`. Relevances of new rows are shares beside the largest among them.
         precise : bool, optional
             Makes no difference here.
-        rows : None
-            The model has its rows.
+        rows : optional
+            Makes no difference, as the model has its rows: it must be a pair (X, Y) of as many. Other members of an
+            ensemble may need them. With ``forget`` it isn't for a model that has forgotten rows before, whose ids
+            aren't the numbers of the rows that are left.
 
         Raises
         ------
@@ -183,8 +185,10 @@ class NeighborRanker(Estimator):
         """
         self._need_fit("update")
         self.check_params()
-        if rows is not None:
-            raise DataError(f"This {type(self).__name__} keeps its rows: it can't be given others.")
+        if rows is not None and (not isinstance(rows, tuple | list) or validate.features(rows[0]).shape[0] != self.n_rows_):
+            raise DataError(f"rows must be the {self.n_rows_:,} that this {type(self).__name__} keeps, as (X, Y).")
+        if rows is not None and forget is not None and self._next_id > self.n_rows_:
+            raise DataError(f"This {type(self).__name__} has forgotten rows before: forget goes by its ids, not rows=….")
         if n_features is not None:
             self.n_features_ = self._more_features(n_features)
         left = np.arange(self.n_rows_)

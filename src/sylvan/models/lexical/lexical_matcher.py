@@ -208,7 +208,7 @@ class LexicalMatcher(TextEstimator):
     @all_at_once
     def update(
         self, X: Iterable[str] | None = None, Y: Any = None, sample_weight: Any = None, *, label_texts: Any = None,
-        **options: Any,
+        rows: Any = None, **options: Any,
     ) -> LexicalMatcher:  # fmt: skip
         """Learn labels that are new, other words for labels, and how often labels are right in new texts.
 
@@ -221,6 +221,8 @@ class LexicalMatcher(TextEstimator):
         label_texts : as in :meth:`fit`, optional
             Of labels that are new, or called otherwise from now on. New labels of ``Y`` that it lacks are called by
             their names.
+        rows : optional
+            Makes no difference: other members of an ensemble may need their training rows again.
         **options
             None: those of other models' ``update``, such as ``forget``, are for models that store their rows.
 

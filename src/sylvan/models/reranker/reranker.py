@@ -368,7 +368,8 @@ class Reranker(JointModel):
         Parameters
         ----------
         X, Y, sample_weight, **options
-            As the members' ``update`` takes them: ``forget``, ``merge``, ``n_features``, ``precise``.
+            As the members' ``update`` takes them: ``forget``, ``merge``, ``n_features``, ``precise``, or ``rows``
+            where no XRLinear keeps its own.
 
         Raises
         ------
