@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import warnings
 from collections import Counter
 from functools import cache
 from pathlib import Path
@@ -18,7 +19,7 @@ from kit.watching import calls_of
 
 import sylvan
 from sylvan import BeamTreeClassifier, Ensemble, NeighborRanker, TextModel, XRLinear
-from sylvan.errors import DataError
+from sylvan.errors import DataError, DataWarning
 from sylvan.models.label_texts.label_texts import LabelTexts, judged_rows
 from sylvan.models.xr import xr_linear
 from sylvan.ranking.tail import label_gains
@@ -158,6 +159,19 @@ class TestFit:
         few = TextModel(unlearned="answer").fit(TEXTS[:2], LABELS[:2], label_texts=DESCRIBED)
         assert texts_of(few).curve is None and len(few.unlearned_labels_) == 0
         assert len(few.rank(TEXTS[:1], k=40).names[0]) == N_LABELS
+
+    def test_labels_that_no_curve_ranks_are_said(self) -> None:
+        own = {name: DESCRIBED[name] for name in UNLEARNED}
+        with pytest.warns(DataWarning, match=r"without rows \(4\).*labels that have rows.*more rows") as said:
+            model = TextModel(unlearned="answer").fit(TEXTS, LABELS, label_texts=own)
+        with pytest.warns(DataWarning, match=r"without rows \(5\)") as said_again:
+            model.update(label_texts={"New": "word01 word02"})
+        assert {str(each.filename) for each in (*said, *said_again)} == {__file__}
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", DataWarning)
+            model.update(["word03", "word01 word02"], [["Newer"], ["Newest"]], label_texts=None)
+            fitted().update(label_texts={"New": "word01 word02"})
+            TextModel(unlearned="answer").fit(TEXTS[:9], LABELS[:9], label_texts={name: name for name in LABELS[0]})
 
     def test_the_order_of_the_mapping_changes_nothing(self) -> None:
         texts, labels = [f"{word} {n}" for n in range(40) for word in ("whale", "bread", "iron")], [0, 1, 2] * 40

@@ -18,7 +18,7 @@ from sylvan.arrays.topk import TopK, answers_of
 from sylvan.arrays.types import Array, Bool, Float16, Float32, Float64, Int32, Int64
 from sylvan.data import Vocabulary
 from sylvan.data.label_terms import named_texts
-from sylvan.errors import DataError
+from sylvan.errors import DataError, warn_data
 from sylvan.labels.targets import grown_labels, need_as_many
 from sylvan.models.base import CANDIDATES, Estimator
 from sylvan.models.encoders import OF_LABELS, EncodedLabels, ModelEncoder, encoded
@@ -359,6 +359,15 @@ def with_known_texts(label_texts: LabelTexts, features: Csr, truth: Csr, n_label
     truth = truth._replace(shape=(truth.shape[0], n_labels))
     features, truth, _ = with_text_rows(features, truth, None, texts, label_texts.labels)
     return features, truth
+
+
+def warn_of_unranked(texts: LabelTexts | None, model: Any) -> None:
+    """Say how many labels without rows aren't ranked by their texts, as there was too little to learn a curve from."""
+    if texts is not None and texts.curve is None and len(alone := texts.unlearned(label_counts(model))):
+        warn_data(
+            f"Nothing could be learned of what labels' texts are worth: labels without rows ({len(alone):,}), whose "
+            "texts are a row each, may never be answered. Give texts of labels that have rows, too, or more rows.", 5,
+        )  # fmt: skip
 
 
 def texts_after(

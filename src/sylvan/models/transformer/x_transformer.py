@@ -436,8 +436,7 @@ class XRTransformer(TextEstimator):
         if beyond and not self.training.own_trees and self.history_ and self.tree_.depth > 1:
             raise UnsupportedError(
                 f"The encoder of this {type(self).__name__} has learned the clusters, which can't be brought up to "
-                "date with rows: it can learn new labels alone, from texts that have one each. For more, train it "
-                "again."
+                "date with rows: it can learn new labels alone, from texts with one each. For more, train it again."
             )
         if matrix is not None:
             features = self._text_features(texts)
@@ -552,9 +551,8 @@ class XTransformerTraining(fitting.TransformerTraining):
         super().check_layers(tree)
         if self.matcher is not None and tree is not None and tree.depth > 1 and self.ranker().keep_rows:
             raise ParameterError(
-                "The 'ranker' parameter of XTransformer must have keep_rows=False where the encoder is fine-tuned: "
-                "clusters that it has learned can't be brought up to date with rows. Set frozen=True, or take "
-                "XRTransformer."
+                "The 'ranker' parameter of XTransformer must have keep_rows=False where the encoder is fine-tuned, whose "
+                "clusters can't be brought up to date with rows: set frozen=True, or take XRTransformer."
             )
 
     def rank(
@@ -647,8 +645,7 @@ class XTransformer(XRTransformer):
         if self.ranker is not None and self.ranker.n_trees != 1:
             raise ParameterError(
                 "The 'ranker' parameter of XTransformer must have n_trees=1: its tree is that of the encoder's "
-                f"clusters, and several are an ensemble (XTransformer.ensemble). Got n_trees={self.ranker.n_trees} "
-                "instead."
+                f"clusters; several are an ensemble (XTransformer.ensemble). Got n_trees={self.ranker.n_trees} instead."
             )
         default = TransformerMatcher()
         for name in ("beam", "negatives_from", "refresh"):
