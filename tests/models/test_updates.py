@@ -39,7 +39,7 @@ def test_columns_are_never_fewer() -> None:
 def test_rows_given_again_to_neighbours_are_those_that_they_keep() -> None:
     X, Y = some_rows(20)
     model = NeighborRanker().fit(X, Y)
-    for rows in (3, (X[:19], Y[:19])):
+    for rows in (3, X, (), (X,), (X[:19], Y[:19])):
         with raises(DataError, "rows", 20, "NeighborRanker"):
             model.update(X[:2], Y[:2], rows=rows)
     assert model.update(X[:2], Y[:2], rows=(X, Y)).n_rows_ == 22

@@ -158,7 +158,8 @@ def rank(
     -------
     ray.data.Dataset
         With two more columns of lists, best first, which are shorter where there are fewer answers: names of labels
-        (ids where they have no names) and float32 scores, the same as of ``sylvan.load(model).rank``.
+        (ids where they have no names) and float32 scores, the same as of ``sylvan.load(model).rank``. A null is an
+        empty text.
 
     Raises
     ------

@@ -443,8 +443,8 @@ class Estimator(Fitted):
         csr_matrix of int8, shape (n, n_labels_)
             Or a ``csr_array``, where scikit-learn is set to ``sparse_interface="sparray"``.
         or ndarray of shape (n,)
-            Classes, as ``fit`` was given them; the most frequent one for a row that :meth:`rank` has no answer to,
-            which is refused where ``allowed`` and ``denied`` forbid it.
+            Classes, as ``fit`` was given them, but ints for bools and floats; the most frequent one for a row that
+            :meth:`rank` has no answer to, which is refused where ``allowed`` and ``denied`` forbid it.
         """
         if self._has_one_class and all(rule is None for rule in (k, threshold, expected, precision)):
             # Some are read twice.

@@ -185,10 +185,11 @@ class NeighborRanker(Estimator):
         """
         self._need_fit("update")
         self.check_params()
-        if rows is not None and (not isinstance(rows, tuple | list) or validate.features(rows[0]).shape[0] != self.n_rows_):
+        n_given = validate.features(rows[0]).shape[0] if isinstance(rows, tuple | list) and len(rows) == 2 else 0
+        if rows is not None and n_given != self.n_rows_:
             raise DataError(f"rows must be the {self.n_rows_:,} that this {type(self).__name__} keeps, as (X, Y).")
         if rows is not None and forget is not None and self._next_id > self.n_rows_:
-            raise DataError(f"This {type(self).__name__} has forgotten rows before: forget goes by its ids, not rows=….")
+            raise DataError(f"This {type(self).__name__} has forgotten rows before: forget is by its ids, not rows=….")
         if n_features is not None:
             self.n_features_ = self._more_features(n_features)
         left = np.arange(self.n_rows_)

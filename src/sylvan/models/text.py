@@ -363,7 +363,7 @@ class TextModel(TextEstimator):
         except BaseException:  # with its old vectoriser the model is what it was
             self.vectorizer.fitted_ = before
             raise
-        of_labels.warn_of_unranked(texts_of_labels if self.unlearned == "answer" else None, model)
+        of_labels.warn_of_unranked(texts_of_labels, model, self.unlearned == "answer")
         self.label_texts_, self.label_text_likeness_ = texts_of_labels, like
         self._take_labels(vocabulary)
         return top
@@ -515,9 +515,8 @@ class TextModel(TextEstimator):
                 warnings.simplefilter("ignore", RowsUnknownWarning)
             model = copy.copy(self.model).update(*request.arrays, **request.options)
         gone = np.setdiff1d(model.removed_labels_, self.model.removed_labels_)
-        answers = self.unlearned == "answer"
-        label_texts_after = of_labels.texts_after(self.label_texts_, request, model, gone, answers)
-        of_labels.warn_of_unranked(label_texts_after if answers and label_texts is not None else None, model)
+        label_texts_after = of_labels.texts_after(self.label_texts_, request, model, gone, self.unlearned == "answer")
+        of_labels.warn_of_unranked(label_texts_after, model, self.unlearned == "answer" and label_texts is not None)
         self.vectorizer, self.model, self.label_texts_ = request.vectorizer, model, label_texts_after
         self._take_labels(request.vocabulary)
         self._free_names(gone)

@@ -361,9 +361,9 @@ def with_known_texts(label_texts: LabelTexts, features: Csr, truth: Csr, n_label
     return features, truth
 
 
-def warn_of_unranked(texts: LabelTexts | None, model: Any) -> None:
+def warn_of_unranked(texts: LabelTexts | None, model: Any, answers: bool) -> None:
     """Say how many labels without rows aren't ranked by their texts, as there was too little to learn a curve from."""
-    if texts is not None and texts.curve is None and len(alone := texts.unlearned(label_counts(model))):
+    if answers and texts is not None and texts.curve is None and len(alone := texts.unlearned(label_counts(model))):
         warn_data(
             f"Nothing could be learned of what labels' texts are worth: labels without rows ({len(alone):,}), whose "
             "texts are a row each, may never be answered. Give texts of labels that have rows, too, or more rows.", 5,

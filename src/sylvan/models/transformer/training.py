@@ -78,8 +78,8 @@ def joined(terms: Csr, dense: npt.NDArray[np.float32], lengths: Lengths) -> Csr:
 
 
 def engine_of(device: str, matcher: TransformerMatcher | None, owner: str) -> Any:
-    """Where the encoder of a model of class ``owner`` is trained; None for this process alone, on processors and without
-    rounding. ``matcher`` is None where it isn't trained at all."""
+    """Where the encoder of a model of class ``owner`` is trained; None for this process alone, on processors and
+    without rounding. ``matcher`` is None where it isn't trained at all."""
     import torch
 
     if matcher is None:

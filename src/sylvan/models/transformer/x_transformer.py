@@ -551,8 +551,8 @@ class XTransformerTraining(fitting.TransformerTraining):
         super().check_layers(tree)
         if self.matcher is not None and tree is not None and tree.depth > 1 and self.ranker().keep_rows:
             raise ParameterError(
-                "The 'ranker' parameter of XTransformer must have keep_rows=False where the encoder is fine-tuned, whose "
-                "clusters can't be brought up to date with rows: set frozen=True, or take XRTransformer."
+                "The 'ranker' parameter of XTransformer must have keep_rows=False where the encoder is fine-tuned: its "
+                "clusters can't be brought up to date with rows. Set frozen=True, or take XRTransformer."
             )
 
     def rank(
@@ -645,7 +645,7 @@ class XTransformer(XRTransformer):
         if self.ranker is not None and self.ranker.n_trees != 1:
             raise ParameterError(
                 "The 'ranker' parameter of XTransformer must have n_trees=1: its tree is that of the encoder's "
-                f"clusters; several are an ensemble (XTransformer.ensemble). Got n_trees={self.ranker.n_trees} instead."
+                f"clusters; several are XTransformer.ensemble. Got n_trees={self.ranker.n_trees} instead."
             )
         default = TransformerMatcher()
         for name in ("beam", "negatives_from", "refresh"):
