@@ -191,7 +191,8 @@ class TestFit:
         assert model.calibrator_ is None and model.model.calibrator_ is not None  # the texts' rows are more than half
         (held_out,) = trainings[0].args[2]
         assert len(trainings) == 1 and len(held_out) > 0 and max(held_out) < len(texts)
-        TextModel(unlearned="answer").fit(texts[:100], labels[:100], label_texts=names)
+        with pytest.warns(DataWarning, match="more rows"):
+            TextModel(unlearned="answer").fit(texts[:100], labels[:100], label_texts=names)
         assert [*trainings[1].args[2]] == []  # too few rows to hold any out, however many texts there are
 
     def test_any_number_of_threads_gives_the_same_bits(self, kept: TextModel) -> None:
