@@ -148,6 +148,7 @@ class TestFit:
         by_number = TextModel(model=XRLinear(max_leaf=8), unlearned="answer").fit(TEXTS, numbers, label_texts=described)
         assert names_of(by_number) == ["32", "33", "34", "35"]
 
+    @pytest.mark.filterwarnings("ignore:Nothing could be learned")
     def test_few_labels_and_few_rows(self) -> None:
         for n in (1, 4, 5, 6):
             names = [f"L{row % n}" for row in range(200)]
