@@ -102,6 +102,7 @@ def learned_from(model: TextModel, texts: list[str], labels: list[list[str]]) ->
     return known.learned_from(features, truth, None, judged_rows(len(texts), None), None, 1)
 
 
+@pytest.mark.filterwarnings("ignore:Nothing could be learned")
 class TestFit:
     def test_labels_without_rows_are_found_by_their_texts_on_the_sample(self) -> None:
         sample = load_sample()
@@ -148,7 +149,6 @@ class TestFit:
         by_number = TextModel(model=XRLinear(max_leaf=8), unlearned="answer").fit(TEXTS, numbers, label_texts=described)
         assert names_of(by_number) == ["32", "33", "34", "35"]
 
-    @pytest.mark.filterwarnings("ignore:Nothing could be learned")
     def test_few_labels_and_few_rows(self) -> None:
         for n in (1, 4, 5, 6):
             names = [f"L{row % n}" for row in range(200)]
