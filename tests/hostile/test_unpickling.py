@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import child_processes
+import pytest
 
 from hostile.specimens import SPECIMENS, there
 
@@ -57,6 +58,7 @@ class Trap:
         return (open, (str(self.path), "w"))
 
 
+@pytest.mark.filterwarnings("ignore:Nothing could be learned")  # of a specimen's few rows
 def test_nothing_is_unpickled_with_pickles_in_every_folder(tmp_path: Path) -> None:
     trap = pickle.dumps(Trap(tmp_path / "sprung"))
     folders = []
