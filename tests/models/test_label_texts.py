@@ -161,6 +161,7 @@ class TestFit:
         assert texts_of(few).curve is None and len(few.unlearned_labels_) == 0
         assert len(few.rank(TEXTS[:1], k=40).names[0]) == N_LABELS
 
+    @pytest.mark.filterwarnings("ignore::sylvan.errors.RowsUnknownWarning")
     def test_labels_that_no_curve_ranks_are_said(self) -> None:
         own = {name: DESCRIBED[name] for name in UNLEARNED}
         with pytest.warns(DataWarning, match=r"without rows \(4\).*labels that have rows.*more rows") as said:
