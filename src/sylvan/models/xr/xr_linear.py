@@ -633,8 +633,8 @@ class XRLinear(Estimator):
             warnings.warn(
                 f"This {type(self).__name__} keeps no rows: known labels ({n_known:,}) learn nothing from the new rows "
                 f"({changes.features.shape[0]:,}), and new labels ({changes.n_labels - self.n_labels_:,}) are learned "
-                "without the rows of the others and answered too often. With keep_rows=True, or rows=(X, Y), all are "
-                "brought up to date.",
+                "without the rows of the others and answered too often. A model that keeps its rows (keep_rows=True), "
+                "or can be given them (rows=(X, Y)), brings all up to date.",
                 RowsUnknownWarning, stacklevel=4,
             )  # fmt: skip
         else:
