@@ -78,6 +78,9 @@ KINDS: dict[str, Any] = {
 }
 
 
+pytestmark = pytest.mark.filterwarnings("ignore:The labels are codes")
+
+
 def fitted(kind: str) -> Estimator:
     texts, labels = corpus()
     model: Estimator = KINDS[kind]()
@@ -120,7 +123,6 @@ def asking(folder: Path) -> Iterator[Asking]:
         yield asking
 
 
-@pytest.mark.filterwarnings("ignore:The labels are codes")
 @pytest.mark.parametrize("kind", KINDS)
 def test_explanations_call_labels_as_people_do_of_every_kind_of_model(asking: Asking, kind: str) -> None:
     for label, title in (("u:1", "Whaling"), ("u:3", "Bank")):
