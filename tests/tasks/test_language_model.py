@@ -250,7 +250,7 @@ def test_log_probabilities_of_a_sentence(corpus: Corpus) -> None:
         job.log_probabilities(["zebra"])
     windows = LanguageModel(corpus, **{**SMALL, "model": "transformer", "length": 3})
     assert len(windows.log_probabilities(["w1", "w2"])) == 3
-    with raises(DataError, "length=3 words", "3 words"):
+    with raises(DataError, "length=3", "Got 3"):
         windows.log_probabilities(["w1", "w2", "w1"])
 
 

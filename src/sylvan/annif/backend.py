@@ -204,8 +204,8 @@ class ModelBackend(AnnifLearningBackend):
         return self._opened
 
     def _get_backend_params(self, params: dict[str, Any] | None) -> dict[str, Any]:
-        """What the project and the command set, and the limit, without what holds besides; for training, learning and
-        suggesting alike. Settings that nobody knows are refused."""
+        """What the project and the command set, and the limit, for training, learning and suggesting alike. Defaults
+        aren't among them: a preset's parameters go before these. Settings that nobody knows are refused."""
         result: dict[str, Any] = {**self.config_params, **(params or {})}
         with self._annif_errors():
             need_known(result, usual := self.default_params())

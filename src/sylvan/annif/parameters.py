@@ -62,12 +62,12 @@ def _letters(match: re.Match[str]) -> str:
 
 def project_model(settings: Mapping[str, Any], n_jobs: int | None = None) -> TextModel | Ensemble | Reranker:
     """The model that a project's settings describe, not fitted: whatever they say goes before the preset's parameters,
-    though it be what holds without a preset."""
+    even what is the default without a preset."""
     values = {name: plain_value(settings.get(name, default), default) for name, default in DEFAULTS.items()}
     name = values.pop("preset")
     check_value("preset", name, Choice(tuple(TEXT_PRESETS)), "the project")
     for kind, names in ((XRLinear, _LINEAR), (NeighborRanker, _NEIGHBORS), (Reranker, ("scorer",))):
-        check_values(kind.constraints, kind.__name__, **{each: values[each] for each in names})  # of all that may be
+        check_values(kind.constraints, kind.__name__, **{each: values[each] for each in names})  # used or not
     changed = {name: value for name, value in values.items() if name in settings}
     recipe = TEXT_PRESETS[name]
     if recipe.command == "xr-linear":

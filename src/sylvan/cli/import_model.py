@@ -30,7 +30,7 @@ _LIBRARIES = {"libpecos": "libpecos", "omikuji": "omikuji", "napkinxc": "napkinX
 def command(ctx: click.Context, /, source: str, folder: str, labels: str | None, quiet: bool, **flags: Any) -> None:
     """Read a model of another library from FOLDER, and save it as a Sylvan model in DIR.
 
-    It ranks as before, but for what docs/migrating.md says. FOLDER was written by libpecos's XLinearModel.save or
+    It ranks as before, but for what the guide to migrating says. FOLDER was written by libpecos's XLinearModel.save or
     omikuji's Model.save, or is the output folder of a PLT, BR or OVR model of napkinXC. With --labels and --vectorizer
     it becomes a model of texts.
 
@@ -72,7 +72,8 @@ def command(ctx: click.Context, /, source: str, folder: str, labels: str | None,
         scaled = ", rows scaled to unit length" if model.normalize else ""
         click.echo(f"  scores combined by {combine}, a beam of {model.beam}{scaled}")
         if len(model.rankers_) > 1:
-            words = f"unlike {_LIBRARIES[library]}'s: some scores and places may differ"
-            click.echo(f"  a label beyond the first 100 of a tree (or k) counts 0 in it, {words}")
+            from sylvan.models.base import CANDIDATES
+
+            click.echo(f"  a label beyond the first {CANDIDATES} of a tree (or k) counts 0 in it, unlike in {library}")
         click.echo(f"Saved it in {folder} ({folder_size(folder)}).{replaced}")
 

@@ -40,9 +40,10 @@ class Fitted(Parameterized):
         ------
         ParameterError
         """
-        if self._is_fitted():  # and fit has checked them: here, for a ranking takes less time than that
+        super().set_params(**values)
+        if self._is_fitted():  # noted for what uses them next: to check them in each ranking would take too long
             self.__dict__["_unchecked"] = True
-        return super().set_params(**values)
+        return self
 
     kind: ClassVar[str]  # its name in manifests
     layout: ClassVar[int] = 1  # of its manifests

@@ -384,7 +384,7 @@ class LanguageModel(Task):
             if word not in ids:
                 raise DataError(f"The language model doesn't know the word {word!r}.")
         if self.model == "transformer" and len(sentence) >= self.length:
-            raise DataError(f"This model reads less than length={self.length} words. Got {len(sentence)} instead.")
+            raise DataError(f"This model reads fewer words than length={self.length}. Got {len(sentence)} instead.")
         wanted = torch.tensor([[ids[word] for word in (*sentence, END)]], device=self.device)
         inputs = F.pad(wanted[:, :-1], (1, 0), value=ids[END])
         self.module.eval()
