@@ -83,7 +83,7 @@ WRONG: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
 
 # What warns on the way: a command, words that the warning has, and words that it hasn't.
 WARNED: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
-    "new labels without rows": ("update m new.jsonl", ("--set keep_rows=true, or --rows TRAIN",), ("=True", "(X, Y)")),
+    "new labels without rows": ("update m new.jsonl", ("--set keep_rows=true", "--rows TRAIN"), ("=True", "(X, Y)")),
     "labels that look like several": (
         "train xr-linear bars.jsonl --model new",
         ('--label-separator "|"', "--label-separator none"),
