@@ -5,8 +5,9 @@
 #include <cstring>
 #include <limits>
 
-#include "base/lanes.hpp"
+#include "linear/row_steps.hpp"
 #include "linear/stored.hpp"
+#include "linear/working.hpp"
 
 namespace sylvan {
 namespace {
@@ -45,171 +46,10 @@ struct Random {
   }
 };
 
-// What a visit to a row begins with, together: rows are visited in random order, and each array of its own
-// would be another line that isn't in the nearest cache.
-struct Row {
-  const int32_t* features;
-  const float* values;
-  int32_t length;
-  float norm;           // squared, with the bias
-  uint32_t lanes_left;  // in which the row isn't shrunk away
-  uint32_t positive;    // lanes of which the row is a positive instance
-};
-
-struct Work {
-  float* weights;    // (n_features, N), one line a feature: reading a row's lines serves all lanes
-  float* alpha;      // (n_rows, N) dual variables
-  float* cost;       // (n_rows, N), only when costs differ by row
-  int32_t* active;   // rows that aren't shrunk away, in this round's order
-  Row* rows;         // (n_rows)
-  float* intercept;  // (kMaxLanes)
-  float* all_rows;   // the solution with all rows, when several folds start from it
-  float* scores;     // (n_held_out, N)
-};
-
-constexpr int64_t kRowFloats = sizeof(Row) / sizeof(float);
-
-int64_t aligned(int64_t floats) { return (floats + 15) / 16 * 16; }
-
-// Floats of a solution: weights, dual variables and intercepts.
-int64_t solution_floats(int64_t n_rows, int64_t n_features, int n_lanes) {
-  return aligned(n_features * n_lanes) + aligned(n_rows * n_lanes) + aligned(kMaxLanes);
-}
-
-Work carve(float* scratch, int64_t n_rows, int64_t n_features, int n_lanes, bool weighted, int n_folds,
-           int64_t n_held_out) {
-  const uintptr_t address = (reinterpret_cast<uintptr_t>(scratch) + 63) / 64 * 64;
-  float* next = reinterpret_cast<float*>(address);
-  Work work{};
-  const auto take = [&next](int64_t floats) {
-    float* taken = next;
-    next += aligned(floats);
-    return taken;
-  };
-  work.weights = take(n_features * n_lanes);  // these three are contiguous, as solution_floats expects
-  work.alpha = take(n_rows * n_lanes);
-  work.intercept = take(kMaxLanes);
-  work.all_rows = n_folds > 1 ? take(solution_floats(n_rows, n_features, n_lanes)) : nullptr;
-  work.scores = take(n_held_out * n_lanes);
-  work.cost = weighted ? take(n_rows * n_lanes) : nullptr;
-  work.active = reinterpret_cast<int32_t*>(take(n_rows));
-  work.rows = reinterpret_cast<Row*>(take(n_rows * kRowFloats));
-  return work;
-}
-
-// Fills the rows' positive lanes and, when costs differ by row, their costs.
-void prepare_rows(const ClusterRows& rows, const Positives& positives, int32_t first_node, int n_children,
-                  const SolverOptions& options, int n_lanes, const Work& work) {
-  for (int64_t i = 0; i < rows.n_rows; ++i) {
-    const int64_t row = rows.rows[i];
-    const float weight = options.sample_weight ? options.sample_weight[row] : 1.0f;
-    float* cost = work.cost ? work.cost + i * n_lanes : nullptr;
-    if (cost) std::fill(cost, cost + n_lanes, options.negative_cost * weight);
-    uint32_t bits = 0;
-    const int32_t* begin = positives.nodes + positives.indptr[row];
-    const int32_t* end = positives.nodes + positives.indptr[row + 1];
-    const int32_t* node = end - begin > 32 ? std::lower_bound(begin, end, first_node) : begin;
-    for (; node < end && *node < first_node + n_children; ++node) {
-      if (*node < first_node) continue;
-      const int lane = *node - first_node;
-      bits |= 1u << lane;
-      if (cost) {
-        const float relevance = positives.relevance ? positives.relevance[node - positives.nodes] : 1.0f;
-        cost[lane] = options.positive_cost * weight * relevance;
-      }
-    }
-    work.rows[i] = {rows.features + rows.begin[i],
-                    rows.values + rows.indptr[row],
-                    static_cast<int32_t>(rows.indptr[row + 1] - rows.indptr[row]),
-                    rows.squared_norms[row] + options.bias * options.bias,
-                    (1u << n_children) - 1u,
-                    bits};
-    work.active[i] = static_cast<int32_t>(i);
-  }
-}
-
-// The weights of a feature, eight lanes at a time: wider vectors would be spilled where registers have eight
-// floats. Macros for the reason given in lanes.hpp.
-#define SYLVAN_EIGHT(N, feature, half) \
-  (*reinterpret_cast<Floats<8>*>(weights + static_cast<int64_t>(feature) * (N) + 8 * (half)))
-// Scores of a row in all lanes, written to the array `score`. Four accumulators for each eight lanes, so that
-// the additions of neighbouring features don't wait for each other.
-#define SYLVAN_ROW_SCORES(N, bias, intercept, score)                               \
-  do {                                                                             \
-    Floats<8> a{}, b{}, c{}, d{}, a2{}, b2{}, c2{}, d2{};                          \
-    int32_t t = 0;                                                                 \
-    for (; t + 4 <= length; t += 4) {                                              \
-      a = a + values[t] * SYLVAN_EIGHT(N, features[t], 0);                         \
-      if (N == 16) a2 = a2 + values[t] * SYLVAN_EIGHT(N, features[t], 1);          \
-      b = b + values[t + 1] * SYLVAN_EIGHT(N, features[t + 1], 0);                 \
-      if (N == 16) b2 = b2 + values[t + 1] * SYLVAN_EIGHT(N, features[t + 1], 1);  \
-      c = c + values[t + 2] * SYLVAN_EIGHT(N, features[t + 2], 0);                 \
-      if (N == 16) c2 = c2 + values[t + 2] * SYLVAN_EIGHT(N, features[t + 2], 1);  \
-      d = d + values[t + 3] * SYLVAN_EIGHT(N, features[t + 3], 0);                 \
-      if (N == 16) d2 = d2 + values[t + 3] * SYLVAN_EIGHT(N, features[t + 3], 1);  \
-    }                                                                              \
-    for (; t < length; ++t) {                                                      \
-      a = a + values[t] * SYLVAN_EIGHT(N, features[t], 0);                         \
-      if (N == 16) a2 = a2 + values[t] * SYLVAN_EIGHT(N, features[t], 1);          \
-    }                                                                              \
-    a = (a + b) + (c + d);                                                         \
-    a = a + (bias) * *reinterpret_cast<const Floats<8>*>(intercept);               \
-    std::memcpy(score, &a, sizeof(a));                                             \
-    if (N == 16) {                                                                 \
-      a2 = (a2 + b2) + (c2 + d2);                                                  \
-      a2 = a2 + (bias) * *reinterpret_cast<const Floats<8>*>((intercept) + N - 8); \
-      std::memcpy((score) + N - 8, &a2, sizeof(a2));                               \
-    }                                                                              \
-  } while (0)
-// Adds the row times the steps of all lanes, an array, to the weights.
-#define SYLVAN_ROW_UPDATE(N, steps)                                 \
-  do {                                                              \
-    Floats<8> low, high;                                            \
-    std::memcpy(&low, steps, sizeof(low));                          \
-    std::memcpy(&high, (steps) + N - 8, sizeof(high));              \
-    for (int32_t t = 0; t < length; ++t) {                          \
-      Floats<8>& line = SYLVAN_EIGHT(N, features[t], 0);            \
-      line = line + values[t] * low;                                \
-      if (N == 16) {                                                \
-        Floats<8>& line2 = SYLVAN_EIGHT(N, features[t], N / 8 - 1); \
-        line2 = line2 + values[t] * high;                           \
-      }                                                             \
-    }                                                               \
-  } while (0)
-
-// One lane's Newton steps on the logistic dual (Yu, Huang & Lin 2011, Algorithm 5 in outline): minimise
-// a log a + (c - a) log(c - a) + (q / 2)(a - a0)^2 + g (a - a0) over 0 < a < c.
-inline float logistic_step(float alpha, float cost, float curvature, float gradient) {
-  const double c = cost, q = curvature, a0 = alpha, g = gradient;
-  double low = 0.0, high = c, a = a0;
-  for (int step = 0; step < 30; ++step) {
-    const double slope = q * (a - a0) + g + std::log(a / (c - a));
-    if (std::fabs(slope) < 1e-5) break;
-    if (slope > 0) {
-      high = a;
-    } else {
-      low = a;
-    }
-    double next = a - slope / (q + c / (a * (c - a)));
-    if (!(next > low && next < high)) next = 0.5 * (low + high);  // Newton left the bracket: bisect
-    a = next;
-  }
-  const double edge = 1e-7 * c;
-  return static_cast<float>(std::min(std::max(a, edge), c - edge));
-}
-
 // kFoldStep of the way, within the open interval.
 inline float longer_step(float from, float to, float cost) {
   const float edge = 1e-7f * cost;
   return std::min(std::max(from + kFoldStep * (to - from), edge), cost - edge);
-}
-
-// The dual variable that a row has before the first round: a given one within its bounds, or 0. With the
-// logistic loss it must be inside an open interval.
-inline float first_alpha(Loss loss, float cost, float given) {
-  if (!(given > 0.0f)) return loss == Loss::logistic ? 0.001f * cost : 0.0f;
-  if (loss == Loss::squared_hinge) return std::min(given, std::numeric_limits<float>::max());
-  return loss == Loss::hinge ? std::min(given, cost) : std::min(given, cost - 1e-7f * cost);
 }
 
 // The state before the first round, from given dual variables or all zeros.
@@ -481,19 +321,6 @@ SYLVAN_CLONES void add_scores(const ClusterRows& rows, const SolverOptions& opti
     scores += N;
   }
 }
-
-}  // namespace
-
-int lanes_for(int64_t n_children) { return n_children <= 8 ? 8 : 16; }
-
-int64_t solver_scratch_floats(int64_t n_rows, int64_t n_features, int n_lanes, int n_folds,
-                              int64_t n_held_out) {
-  const int64_t solution = solution_floats(n_rows, n_features, n_lanes) * (n_folds > 1 ? 2 : 1);
-  return 16 + solution + aligned(n_rows * n_lanes) + aligned(n_held_out * n_lanes) + aligned(n_rows) +
-         aligned(n_rows * kRowFloats);
-}
-
-namespace {
 
 // Solves without the rows of a fold, from the solution with all rows, and lists what that changes in their
 // scores.
