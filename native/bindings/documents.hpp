@@ -83,7 +83,7 @@ class Documents {
       if (!PyUnicode_Check(text)) throw std::invalid_argument("a document is not a str");
       const bool ascii = is_ascii(text);
       const int64_t length = length_of(text);
-      views_.push_back(sylvan::TextView{ascii ? characters(text) : nullptr, length, ascii});
+      views_.push_back(sylvan::TextView{ascii ? characters(text, length) : nullptr, length, ascii});
       n_copied += ascii ? 0 : length;
     }
     if (n_copied == 0) return;
@@ -104,9 +104,13 @@ class Documents {
 
  private:
   // A tuple can't change, so its strings stay where they are while the GIL is released.
-  static const char* characters(PyObject* text) {
+  const char* characters(PyObject* text, [[maybe_unused]] int64_t length) {
     const char* data = PyUnicode_AsUTF8AndSize(text, nullptr);
     if (data == nullptr) throw nb::python_error();
+#ifdef __SANITIZE_ADDRESS__  // behind a str lie its 0 and others: AddressSanitizer knows where a block ends
+    blocks_.emplace_back(new char[static_cast<size_t>(length)]);
+    data = static_cast<const char*>(std::memcpy(blocks_.back().get(), data, static_cast<size_t>(length)));
+#endif
     return data;
   }
 
@@ -136,4 +140,7 @@ class Documents {
   std::vector<sylvan::TextView> views_;
   std::unique_ptr<uint32_t[]> copies_;
   std::vector<std::unique_ptr<uint32_t[]>> changed_;
+#ifdef __SANITIZE_ADDRESS__
+  std::vector<std::unique_ptr<char[]>> blocks_;
+#endif
 };
