@@ -20,6 +20,7 @@ from sylvan.errors import ModelError, ParameterError
 from sylvan.ranking import linear
 from sylvan.runtime import checkpointed
 from sylvan.runtime.checkpoint import Checkpoint
+from sylvan.runtime.groups import block_state, read_block
 from sylvan.store import write
 
 forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork to kill a process at a chosen place")
@@ -104,6 +105,7 @@ OTHERS: dict[str, tuple[dict[str, Any], dict[str, Any], object]] = {
     "words": ({"negatives": ["tfn"] * 2}, {}, ("negatives", "'tfn+man'", "['tfn', 'tfn']")),
     "shares": ({"alpha": np.full(40, 0.5)}, {}, "alpha"),
     "tree": ({"tree": LabelTree.flat(40)}, {}, "tree"),
+    "layers": ({}, {"layers": {0: XRLinear(**SETTINGS["man"]).fit(X, Y).layers_[0]}}, "layers"),
 }
 
 
@@ -128,7 +130,7 @@ def test_damaged_parts_are_made_again(tmp_path: Path) -> None:
     ):
         folder = tmp_path / f"work{number}"
         begun(folder)
-        for path in sorted(folder.glob("tree0.*/*"))[number::3]:
+        for path in sorted(folder.glob("block*/*"))[number::3]:
             spoil(path)
         assert outcome(XRLinear(**SETTINGS["man"]).fit(X, Y, checkpoint=folder)) == expected
 
@@ -139,15 +141,16 @@ def flip_a_bit(path: Path) -> None:
     path.write_bytes(content)
 
 
-@pytest.mark.parametrize("field", ["clusters", "features", "weights", "intercepts"])
+@pytest.mark.parametrize("field", ["ends", "changed_rows", "features", "weights", "intercepts"])
 def test_a_block_that_fits_no_tree_is_left(field: str, tmp_path: Path) -> None:
     """Whole and checksummed, but with arrays that don't belong together."""
     expected = outcome(XRLinear(**SETTINGS["tfn"]).fit(X, Y))
     begun(tmp_path / "work", negatives="tfn", beam=10)
-    for block in (tmp_path / "work").glob("tree0.block*"):
-        state = store.load(block, mmap=False)
-        state.arrays[field] = state.arrays[field] + 1000 if field == "clusters" else state.arrays[field][1:]
-        store.save(block, state)
+    for block in (tmp_path / "work").glob("block*"):
+        results = list(read_block(store.load(block, mmap=False)))
+        if field in results[0][1]:  # of clusters, not of the tree
+            cut = [(name, {**arrays, field: arrays[field][1:]}) for name, arrays in results]
+            store.save(block, block_state(cut))
     model = XRLinear(**SETTINGS["tfn"]).fit(X, Y, checkpoint=tmp_path / "work")
     assert outcome(model) == expected
 
@@ -176,6 +179,8 @@ def test_two_trainings_at_once_are_refused(tmp_path: Path) -> None:
     first._lock()
     with raises(ModelError, "using"):
         XRLinear(**SETTINGS["man"]).fit(X, Y, checkpoint=tmp_path / "work")
+    with raises(ModelError, "using"):
+        Checkpoint(tmp_path / "work").remove()
     first.close()
     XRLinear(**SETTINGS["man"]).fit(X, Y, checkpoint=tmp_path / "work")
 

@@ -30,7 +30,7 @@ from sylvan.ranking.linear import Loss
 from sylvan.ranking.training import Cost, train_rankers
 from sylvan.ranking.tree_ranker import TreeRanker
 from sylvan.runtime import opened_runner
-from sylvan.runtime.checkpoint import identity_of
+from sylvan.runtime.checkpoint import checksum, identity_of
 from sylvan.runtime.memory import available_bytes
 from sylvan.weights.layer import LayerWeights
 
@@ -193,6 +193,7 @@ def train(
 
     def identity() -> dict[str, Any]:
         values = {name: value for name, value in params.get_params(deep=False).items() if name != "n_jobs"}
+        values |= {f"layers[{t}]": checksum(*each.to_arrays("").values()) for t, each in (layers or {}).items()}
         arrays = {"X": features, "Y": labels, "sample_weight": weight, "holdout": rows, **about}
         return identity_of(type(params).__name__, values, **arrays)
 
