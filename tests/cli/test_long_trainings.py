@@ -90,6 +90,20 @@ def test_begun_anew(files: Any, call: Any, in_folder: Path) -> None:
     assert [path.name for path in in_folder.iterdir()] == ["m"]
 
 
+@pytest.mark.parametrize(("model", "work"), [("work/m", "work"), ("m", "m/work"), ("m", "m"), ("m", "./m/../m/")])
+def test_a_checkpoint_and_a_model_in_each_other_are_refused(model: str, work: str, refused: Any) -> None:
+    """The checkpoint is removed once the model is saved, and no model is saved to a folder that holds other things."""
+    refused("must not lie in each other", f"{TRAIN} --model {model} --checkpoint {work}")
+
+
+def test_the_current_folder_as_the_model(call: Any, in_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checkpointed, "SECONDS", 0.0)
+    (in_folder / "m").mkdir()
+    monkeypatch.chdir("m")
+    call(f"{TRAIN} --model . -q")
+    assert isinstance(sylvan.load("."), TextModel) and [path.name for path in in_folder.iterdir()] == ["m"]
+
+
 def test_within_a_limit(call: Any, refused: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     call(f"{TRAIN} --model whole -q")
     call(f"{TRAIN} --model limited -q --memory-limit 40GB")

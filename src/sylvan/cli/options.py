@@ -7,6 +7,7 @@ import difflib
 import functools
 import inspect
 import math
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -61,7 +62,12 @@ def working(session: Session, model: Any, flags: dict[str, Any]) -> tuple[Any, d
         return None, options
     if flags.get("memory_limit") is not None:
         options["memory_limit"] = parse_bytes(flags["memory_limit"], "--memory-limit")
-    folder = flags["checkpoint"] or flags["folder"].rstrip("/\\") + ".training"
+    model = flags["folder"].rstrip("/\\")
+    model = os.path.abspath(model) if os.path.basename(model) in (".", "..") else model
+    folder = flags["checkpoint"] or f"{model}.training"
+    places = [os.path.join(os.path.realpath(path), "") for path in (folder, model)]
+    if places[0].startswith(places[1]) or places[1].startswith(places[0]):  # one would go with the other, or bar it
+        raise ModelError(f"The checkpoint {folder!r} and the model {model!r} must not lie in each other: move one.")
     checkpoint = Checkpoint(folder)
     before = f"An interrupted training lies in {folder!r}" if checkpoint.remains() else None
     if not resumes(session, flags, folder, before, checkpoint.remains):
