@@ -366,11 +366,13 @@ def test_missing_and_cut_files(tmp_path: Path) -> None:
         data.open_csr(tmp_path)
 
 
-def test_a_writing_that_fails_leaves_no_matrix(tmp_path: Path) -> None:
-    data.save_csr(tmp_path, MATRIX)
-    with raises(DataError, "columns", 3, 25):
-        data.save_csr(tmp_path, [MATRIX, np.eye(3)])
-    assert not part_folders.is_csr_folder(tmp_path)
+def test_a_writing_that_fails_leaves_what_was_there(tmp_path: Path) -> None:
+    for matrix in (MATRIX, data.open_csr):  # also of the very files that are replaced
+        data.save_csr(tmp_path, matrix(tmp_path) if matrix is data.open_csr else matrix)
+        with raises(DataError, "columns", 3, 25):
+            data.save_csr(tmp_path, [MATRIX, np.eye(3)])
+        assert (data.open_csr(tmp_path).to_scipy() != MATRIX).nnz == 0
+        assert len(os.listdir(tmp_path)) == 4
     with raises(DataError, "NaN"):
         data.save_csr(tmp_path, np.array([[np.inf]]))
     shutil.rmtree(tmp_path)

@@ -289,8 +289,11 @@ def save_csr(folder: PathLike, blocks: Any) -> None:
     place = Path(folder)
     try:
         place.mkdir(parents=True, exist_ok=True)
-        (place / "shape.npy").unlink(missing_ok=True)  # without it the folder is no matrix: what is half written isn't
-        _write(place, [blocks] if single else blocks)
+        try:
+            _write(place, [blocks] if single else blocks)
+        finally:
+            for name in row_parts.ARRAYS:
+                (place / f"{name}.npy.part").unlink(missing_ok=True)
     except OSError as error:
         raise DataError(f"{os.fspath(folder)!r} can't be written ({error.strerror or error}).") from error
 
@@ -298,7 +301,7 @@ def save_csr(folder: PathLike, blocks: Any) -> None:
 def _write(place: Path, blocks: Iterable[Any]) -> None:
     n_rows, n_entries, n_columns = 0, 0, None
     with ExitStack() as stack:
-        paths = {name: place / f"{name}.npy" for name in row_parts.ARRAYS}
+        paths = {name: place / f"{name}.npy.part" for name in row_parts.ARRAYS}  # blocks may be of what is replaced
         files: dict[str, BinaryIO] = {name: stack.enter_context(open(path, "wb")) for name, path in paths.items()}
         for name, file in files.items():
             file.write(_header(name, 0))
@@ -321,6 +324,9 @@ def _write(place: Path, blocks: Iterable[Any]) -> None:
             file.write(_header(name, n_rows + 1 if name == "indptr" else n_entries))
             file.flush()
             os.fsync(file.fileno())
+    (place / "shape.npy").unlink(missing_ok=True)  # without it the folder is no matrix: what is half replaced isn't
+    for name, path in paths.items():
+        path.replace(place / f"{name}.npy")
     np.save(place / "shape.npy", np.array([n_rows, n_columns or 0], np.int64))
 
 
