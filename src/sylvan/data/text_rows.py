@@ -113,7 +113,10 @@ def sound_weight(place: str, weight: Any) -> float:
 def text_lines(stream: InputStream) -> Iterator[tuple[str, str]]:
     """Every line of a file as text, with "file, line n" for messages."""
     with progress(f"reading {stream.name}", stream.packed_size, "B") as bar:
-        for number, line in stream.lines():
+        first = list(islice(lines := stream.lines(), 2))
+        if len(first) == 1 and b"\r" in first[0][1].rstrip(b"\r"):  # lines that end in CR alone read as one
+            raise unexpected(f"{stream.name}, line 1", CR_ENDS, token(first[0][1]))
+        for number, line in chain(first, lines):
             if number % _STEP == 0:
                 stream.report(bar)
             place = f"{stream.name}, line {number}"

@@ -224,6 +224,8 @@ FAULTS = [
     (data.read_table, b"text,labels\na,b\n\xff,b\n", {}, "line 3: the text is not UTF-8 (byte 1 of the line)"),
     (data.read_table, b"a,b\n", {"text_columns": 3, "labels_columns": 1}, "line 1: there is no column 3"),
     (data.read_fasttext, b"__label__a b\n__label__ c\n", {}, "line 2: a label must have a name after '__label__'"),
+    (data.read_fasttext, b"__label__a b\r__label__a c\r", {}, "line 1: lines must end in LF or CRLF, not CR"),
+    (data.read_pecos, b"1\ta\r2\tb", {}, "line 1: lines must end in LF or CRLF, not CR"),
     (data.read_fasttext, b"\xff\n", {}, "line 1: the text is not UTF-8"),
     (data.read_fasttext, b"", {}, "the file holds no lines"),
     (data.read_pecos, b"1,2\ta\nb\n", {}, "line 2: a line must be label ids, a tab and the text. Got 'b' instead"),
