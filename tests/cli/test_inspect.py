@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from child_processes import environment, python
 from kit.bits import bits
 
 import sylvan
@@ -283,3 +284,8 @@ def test_a_saved_model_of_neighbors_as_examples(call: Any, refused: Any) -> None
     shown = call("explain neighbors --text 'bread and flour' -k 1").out
     assert "of the 30 nearest training rows have this label" in shown
     refused("examples must be a NeighborRanker or hold one. Got XRLinear", f"{BREAD} --examples {{text-model}}")
+
+
+def test_a_terminal_without_the_characters(files: Any) -> None:
+    shown = python("-m", "sylvan", "inspect", files.text_model, env=environment(PYTHONIOENCODING="latin-1"), text=False)
+    assert shown.returncode == 0 and b"\\u25" in shown.stdout, shown

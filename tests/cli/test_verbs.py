@@ -5,7 +5,10 @@ from __future__ import annotations
 import gzip
 import json
 import lzma
+import os
 import re
+import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -374,3 +377,13 @@ def test_labels_that_are_allowed_or_denied(call: Any, files: Any) -> None:
 def test_labels_that_are_not_known(words: str, content: bytes, sentence: str, refused: Any) -> None:
     Path("list.txt").write_bytes(content)
     refused(f"list.txt, {sentence}", f"predict {words} --allowed list.txt")
+
+
+@pytest.mark.skipif(os.name == "nt" or sys.platform == "darwin", reason="names of files are text there")
+def test_files_whose_names_are_no_text(files: Any, call: Any, in_folder: Path) -> None:
+    """Their names stand in the model's notes as far as they are text."""
+    for part in ("train", "test"):
+        shutil.copy(files(f"{part}.jsonl"), os.fsdecode(b"\xfc.") + f"{part}.jsonl")
+    call(os.fsdecode(b"train xr-linear \xfc.train.jsonl --model m --test \xfc.test.jsonl -q"))
+    assert call("inspect m").out.count("\ufffd.te") == 1
+    call(os.fsdecode(b"thresholds m \xfc.test.jsonl --save -q"))

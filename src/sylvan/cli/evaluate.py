@@ -21,7 +21,7 @@ from sylvan.cli.groups import titles_for
 from sylvan.cli.io.answers import read_answers
 from sylvan.cli.io.inputs import NO_LABELS, FilteredPairs, TextInput, open_input, read_titles
 from sylvan.cli.io.matrices import MatrixInput, widened
-from sylvan.cli.models import codes_of, input_for, learned_rows, load_model, save_model, training_name
+from sylvan.cli.models import codes_of, input_for, learned_rows, load_model, save_model, text_name, training_name
 from sylvan.cli.session import Session, folder_size, keep_inputs, quietly, say, write_text
 from sylvan.data.other_fields import plain
 from sylvan.errors import DataError
@@ -336,8 +336,7 @@ def save_trained(
     if test is None:
         return
     result = replace(measure(model, test, AT), learned_from=training_name(folder, test.path))
-    name = os.path.basename(os.path.abspath(test.path)) if test.path != "-" else "stdin"
-    store.annotate(folder, {MEASURED: {"on": name, **result.as_json()}})
+    store.annotate(folder, {MEASURED: {"on": text_name(test.path), **result.as_json()}})
     if not flags["quiet"]:
         result.show(AT)
 

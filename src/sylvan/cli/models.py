@@ -79,13 +79,18 @@ def kept_rows(model: Any) -> Any:
     return next((each for each in rows if each is not None), None)
 
 
+def text_name(path: str) -> str:
+    """A file's name as text, which a manifest holds: names of files are any bytes."""
+    return "stdin" if path == "-" else os.fsencode(os.path.basename(os.path.abspath(path))).decode("utf-8", "replace")
+
+
 def _record(path: str) -> dict[str, str]:
     """A file's name, and the checksum of its content after unpacking: a compressed copy is the same file."""
     digest = hashlib.sha256()
     with open_read(path) as stream:
         while block := stream.read(1 << 20):
             digest.update(block)
-    return {"name": os.path.basename(path), "sha256": digest.hexdigest()}
+    return {"name": text_name(path), "sha256": digest.hexdigest()}
 
 
 def load_model(folder: str, settings: Sequence[str], threads: int | None, device: str | None = None) -> Any:

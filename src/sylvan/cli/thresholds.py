@@ -17,7 +17,7 @@ from sylvan.cli import options as of
 from sylvan.cli.details import check_figures
 from sylvan.cli.evaluate import measure, probabilities_of, shortened
 from sylvan.cli.groups import by_branch, titles_for
-from sylvan.cli.models import codes_of, input_for, load_model, training_name
+from sylvan.cli.models import codes_of, input_for, load_model, text_name, training_name
 from sylvan.cli.session import keep_inputs, quietly, say, write_text
 from sylvan.errors import DataError
 from sylvan.hub.card import THRESHOLD
@@ -237,6 +237,5 @@ def command(model: str, test: str, precision: float | None, json_: str | None, s
         table = [_HEADER, *(line.cells() for line in lines), _LEGEND]
         click.echo("\n".join([measured.coverage(), *table, f"The highest F1 has {best.sentence()}", *sentences]))
     if save:
-        name = os.path.basename(test) if test != "-" else "stdin"
-        store.annotate(model, {THRESHOLD: {"f1": best.threshold, "on": name, "rows": pairs.n_rows}})
+        store.annotate(model, {THRESHOLD: {"f1": best.threshold, "on": text_name(test), "rows": pairs.n_rows}})
         say(flags, f"Noted threshold {best.threshold:g} in {model}.", err=True)

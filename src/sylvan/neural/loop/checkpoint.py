@@ -102,7 +102,7 @@ def write_json(path: str, value: Any) -> None:
     """Write ``value`` as JSON, whole or not at all."""
     text = json.dumps(to_json(value), indent=1, ensure_ascii=False, allow_nan=False)
     with open_write(path) as stream:
-        stream.write(f"{text}\n".encode())
+        stream.write(f"{text}\n".encode("utf-8", "replace"))
 
 
 def draw_convergence(history: History, paths: Sequence[str | os.PathLike[str]], title: str = "") -> None:
