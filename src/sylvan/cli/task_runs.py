@@ -74,6 +74,8 @@ def _settings(owner: Any, flags: dict[str, Any]) -> dict[str, Any]:
         if "n_samples" in settings:
             config.problems.append("--samples and --set n_samples=... say the same thing: give one of them.")
         settings["n_samples"] = flags["samples"]
+    if flags["loss"] == "full" and "n_samples" in settings:
+        config.problems.append("--samples is not for --loss full, which looks at all classes: leave one of them out.")
     for option in ("sampler", "loss"):
         words = config.typed(flags[f"{option}_settings"], f"--set-{option}")
         if flags[option] is not None:

@@ -636,9 +636,10 @@ class IRLIIndex(VectorIndex):
             parameter = getattr(self, name) if argument is None else argument
             return getattr(tuned, name) if argument is None and isinstance(parameter, str) else parameter
 
-        limit = None if isinstance(candidates, str) and candidates == "all" else value("candidates", candidates)
+        limit = value("candidates", candidates)
         if limit is not None:
-            limit = validate.count(limit, "candidates", owner=owner)
+            check_value("candidates", limit, Range(1, validate.MAX_COLUMNS, word="all", kind=int), owner)
+            limit = None if isinstance(limit, str) else int(limit)
         n_probes = validate.count(value("probes", probes), "probes", owner=owner)
         votes = validate.count(value("min_votes", min_votes), "min_votes", owner=owner, high=buckets.n_repetitions)
         return SearchSettings(min(n_probes, buckets.n_buckets), votes, order or self.order, limit)
