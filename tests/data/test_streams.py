@@ -19,7 +19,7 @@ from kit.errors import raises
 from waiting import PATIENCE, until
 
 from sylvan import data
-from sylvan.data.streams import open_read, open_write
+from sylvan.data.streams import head_of, open_read, open_write
 from sylvan.errors import DataError
 
 READERS = [data.load_xmc, data.load_svmlight, data.load_npz, data.load_npy, data.read_jsonl]
@@ -159,6 +159,8 @@ def test_named_pipes(tmp_path):
     x, _ = data.load_xmc(pipe)
     thread.join()
     assert x.toarray().tolist() == np.eye(3).tolist()
+    with raises(DataError, "pipe", "stdin"):  # where the head would be missing for the reader that follows
+        head_of(pipe)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals differ")
