@@ -354,6 +354,19 @@ def test_parquet_faults(tmp_path):
         data.write_parquet(tmp_path / "b.gz", ["a"], [["x"]])
 
 
+@pytest.mark.parametrize("records", [None, []])
+def test_parquet_of_values_that_python_lacks(tmp_path, records):
+    """A string that is no UTF-8, and a date beyond the year 9999 in a column of its own."""
+    pa = pytest.importorskip("pyarrow")
+    from pyarrow import parquet as pq
+
+    pq.write_table(pa.table({"text": ["whaling"], "when": pa.array([2**55], pa.timestamp("ms"))}), tmp_path / "a")
+    if records is None:
+        (tmp_path / "a").write_bytes((tmp_path / "a").read_bytes().replace(b"whaling", b"whal\xefng"))
+    with raises(DataError, "a", "damaged"):
+        list(data.stream_parquet(tmp_path / "a", labels_field=None, records=records))
+
+
 @pytest.mark.parametrize(("module", "extra", "use"), [
     ("pyarrow", "parquet", lambda path: data.read_parquet(path)),
     ("rdflib", "rdf", lambda path: data.read_subjects(path)),

@@ -275,7 +275,7 @@ def open_parquet(path: PathLike) -> Iterator[tuple[str, Any]]:
     with open_read(path) as stream:
         try:
             yield stream.name, parquet.ParquetFile(stream.sized()[0])
-        except (pa.ArrowException, OSError) as error:
+        except (pa.ArrowException, OSError, UnicodeDecodeError, OverflowError) as error:
             raise DataError(f"{stream.name}: not a Parquet file, or damaged ({str(error).strip()[:200]}).") from error
 
 
