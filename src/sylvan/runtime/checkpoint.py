@@ -1,7 +1,6 @@
 """A training's finished parts in a folder, from which the same training resumes after an interruption. The folder
 contains one model folder per part, each written completely or not at all and checksummed (:mod:`sylvan.store`). The
-first one identifies the training: its parameters, and checksums of the data. A part is checked before it is used; a
-damaged one is computed again."""
+first one identifies the training: its parameters, and checksums of the data. Damaged parts are computed again."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
 """Loading: everything is verified before an array reaches a model, and every fault is a sentence. Always verified, also
 when checksums are skipped: the manifest and its own checksum, each file's header against the manifest, each file's size
 against its header. Arrays then lie within their files whatever was altered; what the numbers in them may be is verified
-by each kind with the ``need_*`` helpers, of which every breach is a sentence that names the file. Their costs matter,
-because a memory-mapped model should open in milliseconds: :func:`need_array` looks at dtype and shape alone, the others
-read the array once."""
+by each kind with the ``need_*`` helpers, of which every breach is a sentence that names the file. A mapped model should
+open in milliseconds: :func:`need_array` looks at dtype and shape alone, the others read the array once."""
 
 from __future__ import annotations
 
