@@ -85,7 +85,7 @@ def _make_language_model(paths: Sequence[str], flags: dict[str, Any], settings: 
     if len(paths) not in (1, 3):
         words = "a folder, or three files: to train on, to validate on and to test on"
         raise DataError(f"DATA must be {words}. Got {counted(len(paths), 'word')} instead.")
-    corpus = read_corpus(*paths, vocabulary=flags["vocabulary"])
+    corpus = flags["read"] = flags.get("read") or read_corpus(*paths, vocabulary=flags["vocabulary"])  # by all seeds
     say(flags, f"Read {corpus!r}.")
     return LanguageModel(corpus, **settings)
 
@@ -114,8 +114,8 @@ def _make_recommender(paths: Sequence[str], flags: dict[str, Any], settings: dic
         words = [word.strip() for word in flags["columns"].split(",")]
         columns = [int(word) for word in words] if all(word.isdecimal() for word in words) else list(words)
     options = {name: flags[name] for name in ("layout", "header", "order", "min_interactions")}
-    separator, until_stable = _SEPARATORS.get(flags["separator"]), not flags["filter_once"]
-    sequences = read_sequences(paths[0], separator=separator, columns=columns, until_stable=until_stable, **options)
+    options |= {"separator": _SEPARATORS.get(flags["separator"]), "until_stable": not flags["filter_once"]}
+    sequences = flags["read"] = flags.get("read") or read_sequences(paths[0], columns=columns, **options)
     say(flags, f"Read {sequences.describe()}.")
     return SequentialRecommendation(sequences, **settings)
 

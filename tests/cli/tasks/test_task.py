@@ -130,6 +130,15 @@ def test_several_seeds_with_parameters_of_sampler_and_loss(call: Any) -> None:
     assert settings["sampler_parameters"] == {"power": 0.5} and settings["loss_parameters"] == {"correction": "drawn"}
 
 
+def test_several_seeds_learn_from_what_stdin_holds_once(call: Any, files: Path) -> None:
+    parts = "- {texts/valid.txt} {texts/test.txt}"
+    text = (files / "texts" / "train.txt").read_bytes()
+    call(f"task language-model {parts} {SMALL} --seed 0 --seed 3 --epochs 1 --out run -q", stdin=text)
+    log = (files / "log.tsv").read_bytes()
+    call("task sequential-recommendation - --min-interactions 1 --seed 0 --seed 3 --epochs 1 --out log -q", stdin=log)
+    assert results("log")["seeds"] == results()["seeds"] == [0, 3]
+
+
 TREE = f"language-model {{texts}} {SMALL} --loss beam-tree --epochs 1 --out out"
 LOG, ROWS = "sequential-recommendation {log.tsv} --out out", "extreme-classification {train.jsonl} --out out"
 MATRIX = "extreme-classification {X.trn.npz} --out out"
