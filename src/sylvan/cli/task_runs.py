@@ -55,7 +55,7 @@ def run(ctx: click.Context, owner: Any, make_job: Any, flags: dict[str, Any]) ->
             job = make_job(flags["data"], flags, {**settings, "seed": seed})
             if flags["resume"] and not results:  # another training is refused, in whichever folder it lies
                 for each, place in zip(seeds, folders, strict=True):
-                    TrainingFolder(place).check({**job.settings(), "seed": each})
+                    TrainingFolder(place).check({**job.settings(), "seed": each, "clip_norm": flags["clip_norm"]})
             if not results:
                 say(flags, f"Trains with {_negatives(job)}.")
             results.append(_train(job, folder, seed, flags, first=not results))

@@ -143,9 +143,8 @@ class Checkpoint:
         """Delete the folder; nothing happens when there is none, or when it isn't a checkpoint's."""
         if self.exists():
             self._lock()  # what another training is using stays
-            for name in os.listdir(self.folder):  # what says whose they are goes last
-                if name != _IDENTITY:
-                    shutil.rmtree(self.folder / name, ignore_errors=True)
+            for name in {*os.listdir(self.folder)} - {_IDENTITY}:  # which says whose they are, and goes last
+                shutil.rmtree(self.folder / name, ignore_errors=True)
             shutil.rmtree(self.folder, ignore_errors=True)
         self.close()
         self._begun = False

@@ -237,6 +237,8 @@ def test_another_training_is_refused(tmp_path: Path) -> None:
         train(other, epochs=2, folder=tmp_path / "run", resume=True)
     with raises(ModelError, "seed", 0, 3):
         train(Points(), epochs=2, folder=tmp_path / "run", resume=True, seed=3)
+    with raises(ModelError, "clip_norm", None, 0.5):
+        train(Points(), epochs=2, folder=tmp_path / "run", resume=True, clip_norm=0.5)
 
 
 def test_a_damaged_checkpoint_is_refused(tmp_path: Path) -> None:

@@ -508,7 +508,8 @@ class _Run:
     # Checkpoints.
 
     def _identity(self) -> dict[str, Any]:
-        return {**self.job.settings(), **self.engine.settings(), "seed": self.limits.seed}
+        own = {"seed": self.limits.seed, "clip_norm": self.limits.clip_norm}
+        return {**self.job.settings(), **self.engine.settings(), **own}
 
     def _save(self) -> None:
         self.history.seconds = self._seconds()
