@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
+import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -126,6 +128,12 @@ def test_answers_beside_texts(suffix: str, texts: Path, call: Any) -> None:
             assert "passed over" not in call(predict).err
         for name in names:
             (texts / name).unlink()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="names of files are text there")
+def test_a_text_in_a_file_whose_name_is_no_text(texts: Path, call: Any) -> None:
+    (texts / "a.txt").rename(texts / os.fsdecode(b"\xfc.txt"))
+    assert [row["file"] for row in call(f"predict m {texts} -k 1 -q").rows] == ["b.TXT", "?.txt"]
 
 
 @pytest.mark.parametrize(("words", "said"), [

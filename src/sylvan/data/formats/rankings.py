@@ -102,7 +102,7 @@ class _Lines(Writer):
                 uris = [str(name) for name in row[:n]]
                 results = {**results, "labels": [self._label_of(uri) or uri for uri in uris], "uris": uris}
             lines.append(json.dumps({**other, **results}, ensure_ascii=False))
-        self._stream.write(("\n".join(lines) + "\n").encode() if lines else b"")
+        self._stream.write(("\n".join(lines) + "\n").encode("utf-8", "replace") if lines else b"")
 
 
 class _Columns(Writer):
