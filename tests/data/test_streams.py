@@ -34,6 +34,8 @@ def test_missing_folder_and_unreadable(tmp_path, load):
         load(tmp_path)
     with raises(DataError, "opened"):
         load("a\0b")
+    with raises(DataError, "opened"):
+        data.read_table("x" * 300)  # whose head is looked at before
 
 
 @pytest.mark.parametrize("load", READERS)

@@ -311,7 +311,7 @@ def _damages() -> tuple[type[Exception], ...]:
 def head_of(path: PathLike) -> bytes:
     """The first bytes, unpacked and as UTF-8 without its byte order mark; stdin keeps them."""
     if os.fspath(path) != "-":
-        if Path(path).is_fifo():  # whose head would be lost to the next reader
+        if os.path.exists(path) and Path(path).is_fifo():  # whose head would be lost to the next reader
             raise DataError(f"{shown(path)!r} is a pipe, which is read only once: send it to stdin and name that, -.")
         with open_read(path) as stream:
             return stream.read(_HEAD).removeprefix(_BOM)
