@@ -307,7 +307,8 @@ def test_the_help_names_the_formats_of_texts(verb: str, call: Any) -> None:
 
 
 @pytest.mark.parametrize("line", [
-    "convert rows rows", "check rows --json rows", "predict {text-model} rows -o rows",
+    "convert rows rows", "convert rows out --to pecos --output-items rows", "check rows --json rows",
+    "predict {text-model} rows -o rows", "convert rows out --output-labels rows",
     "evaluate {text-model} rows --json link", "evaluate {text-model} rows --per-row rows",
     "thresholds {text-model} rows --json rows", "promote {text-model} {text-model} rows --json rows",
     "explain {text-model} rows --html rows", "search {text-model} rows -o rows",

@@ -60,7 +60,7 @@ def command(input_: str, output: str, **flags: Any) -> None:
     from sylvan.cli.io.inputs import open_input
     from sylvan.parallel import quiet
 
-    keep_inputs("output")
+    keep_inputs("output", "output_labels", "output_items")
     if flags["from_"] is not None:
         if flags["format_"] not in (None, flags["from_"]):
             raise click.UsageError("--from and --format say the same thing: give one of them.")
