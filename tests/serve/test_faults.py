@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from child_processes import run
+from child_processes import end, run, start
 from servers import ADMIN_KEY, Answer, Server, checksum, pytestmark, serving, until  # noqa: F401
 
 ADMIN = {"Authorization": f"Bearer {ADMIN_KEY}"}
@@ -258,6 +258,26 @@ def test_the_reader_of_the_log_stands_still_and_then_goes(first, tmp_path):
 def test_stdout_is_closed(first, tmp_path):
     with serving(tmp_path, first.folder, preexec_fn=lambda: os.close(1)) as server:
         answers_and_ends(server, 5)
+
+
+def test_nobody_reads_what_it_says_of_itself(first, second, tmp_path):
+    """As where the journal is gone: new versions are served, workers that die are replaced, and it ends when told to."""
+    folder, (reader, writer) = tmp_path / "m", os.pipe()
+    shutil.copytree(first.folder, folder)
+    with (tmp_path / "errors").open("ab") as said:
+        journal = start(["cat"], stdin=reader, stdout=said)
+    with serving(tmp_path, folder, "--workers", 2, config=WATCH, stderr=writer) as server:
+        os.close(reader)
+        os.close(writer)
+        end(journal)
+        for saved in (second, first):
+            saved.model.save(folder)
+            until(lambda: server.version("m") == checksum(folder), "the new version isn't served")
+        for worker in server.workers:
+            os.kill(worker, signal.SIGKILL)
+        assert server.rank("m", text="whales").status == 200
+        server.signal(signal.SIGTERM)
+        assert server.exit_code() == 0
 
 
 # Too little of what the system gives.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 import time
 import traceback
 
@@ -16,7 +15,7 @@ from sylvan.errors import MemoryLimitError, ModelError, SylvanError
 from sylvan.serve.calls import Call, ClientGone, Operation, Reply, document, send_reply
 from sylvan.serve.problems import PROBLEM_TYPE, Problem
 from sylvan.serve.routes import all_operations
-from sylvan.serve.service import Service
+from sylvan.serve.service import Service, say
 from sylvan.serve.settings import Settings, checked
 
 _GONE = 499  # as nginx counts clients that left: nobody reads this status
@@ -97,8 +96,7 @@ async def _refuse(error: Exception, call: Call, send: Send) -> None:
     """Answer with what is wrong; where an answer has begun already, end the connection."""
     problem = _problem_of(error)
     if problem.status == 500:
-        print(f"Request {call.id}:", file=sys.stderr)
-        traceback.print_exception(type(error), error, error.__traceback__)
+        say(f"Request {call.id}:\n{''.join(traceback.format_exception(error))}")
     if call.status:
         raise error
     if problem.pause:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import datetime
 import itertools
 import os
@@ -48,9 +49,10 @@ _OPTIONS = {Counter: "", Histogram: "buckets", Gauge: "multiprocess_mode"}
 
 
 def say(sentence: str) -> None:
-    """A sentence on stderr, about the server itself."""
-    if sys.stderr is not None:
-        print(sentence, file=sys.stderr, flush=True)
+    """A sentence on stderr, about the server itself; where nobody reads it any more, the server goes on."""
+    with contextlib.suppress(OSError, ValueError):
+        if sys.stderr is not None:
+            print(sentence, file=sys.stderr, flush=True)
 
 
 class Metrics:
@@ -249,5 +251,5 @@ async def _said(work: Coroutine[Any, Any, None]) -> None:
     try:
         await work
     except Exception as error:
-        say(f"Something went wrong inside the server ({type(error).__name__}: {error}).")
-        traceback.print_exception(type(error), error, error.__traceback__)
+        trace = "".join(traceback.format_exception(error))
+        say(f"Something went wrong inside the server ({type(error).__name__}: {error}).\n{trace}")
