@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import shutil
 import signal
 import socket
 import threading
@@ -33,6 +34,40 @@ def workers_end_when_their_parent_is_killed(server: Server) -> None:
     until(lambda: not group(leader), lambda: f"these are left: {group(leader)}")
     with pytest.raises(ConnectionRefusedError), socket.create_connection(("127.0.0.1", server.port), PATIENCE):
         pass
+
+
+def test_what_a_killed_server_has_counted_is_removed_by_the_next(first, tmp_path):
+    """Nobody else removes it from memory. What a server that runs counts in stays, however old it is."""
+    used: list[str] = []
+    with serving(tmp_path, first.folder, "--workers", 2) as running:
+        used += running.shared_folders
+        with serving(tmp_path, first.folder, "--workers", 2) as killed:
+            used += killed.shared_folders
+            killed.signal(signal.SIGKILL)
+            killed.exit_code()
+            assert len(used) == 2 and all(map(os.path.isdir, used))
+        os.makedirs(used[1], exist_ok=True)  # the test's own server removes it
+        for folder in used:
+            os.utime(folder, (0, 0))
+        with serving(tmp_path, first.folder, "--workers", 2) as next_one:
+            assert next_one.metric("sylvan_process_resident_memory_bytes") > 0
+            assert [os.path.isdir(folder) for folder in used] == [True, False]
+
+
+def test_a_worker_that_is_replaced_while_the_version_on_disk_is_damaged(first, tmp_path):
+    """It says so, and answers 503, until that is mended."""
+    folder = tmp_path / "m"
+    shutil.copytree(first.folder, folder)
+    manifest = (folder / "manifest.json").read_bytes()
+    with serving(tmp_path, folder, "--workers", 2, config="watch = 0.05") as server:
+        (folder / "manifest.json").write_bytes(b"{")
+        for worker in server.workers:
+            os.kill(worker, signal.SIGKILL)
+        answer = server.rank("m", text="whales")
+        assert answer.status == 503 and "is not a Sylvan manifest" in answer.detail
+        (folder / "manifest.json").write_bytes(manifest)
+        until(lambda: server.rank("m", text="whales").status == 200, "it isn't served")
+        assert "Traceback" not in server.errors
 
 
 def whole(server: Server) -> list[int]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from sylvan.lazy import need_extra
-from sylvan.serve.settings import ApiKey, Limits, ServedFolder, Settings
+from sylvan.serve.settings import ApiKey, Limits, ServedFolder, Settings, checked
 
 if TYPE_CHECKING:
     from sylvan.serve.application import App
@@ -60,7 +60,7 @@ def app(
 
     if isinstance(models, Mapping):
         models = [ServedFolder(name, folder) for name, folder in models.items()]  # type: ignore[arg-type]
-    return App(Settings(models, limits=limits or Limits(), keys=keys, watch=watch, log=log, wait=wait))
+    return App(checked(Settings(models, limits=limits or Limits(), keys=keys, watch=watch, log=log, wait=wait)))
 
 
 def need_packages() -> None:

@@ -16,16 +16,17 @@ from sylvan.serve.calls import Call, ClientGone, Operation, Reply, document, sen
 from sylvan.serve.problems import PROBLEM_TYPE, Problem
 from sylvan.serve.routes import all_operations
 from sylvan.serve.service import Service, say
-from sylvan.serve.settings import Settings, checked
+from sylvan.serve.settings import Settings
 
 _GONE = 499  # as nginx counts clients that left: nobody reads this status
 
 
 class App:
-    """An ASGI application that serves models; see :func:`sylvan.serve.app`."""
+    """An ASGI application that serves models; see :func:`sylvan.serve.app`. Its settings have been checked: a worker
+    that is started later serves what it can, whatever has become of the models' folders."""
 
     def __init__(self, settings: Settings) -> None:
-        self.settings = checked(settings)
+        self.settings = settings
         self.service = Service(self.settings)
         self.operations: list[Operation] = all_operations(self.service)  # all of its routes
         self.service.openapi = msgspec.json.encode(document(self.operations, bool(self.settings.keys)))

@@ -7,6 +7,7 @@ import contextlib
 import errno
 import functools
 import gc
+import glob
 import os
 import shutil
 import signal
@@ -32,7 +33,7 @@ from sylvan.serve.settings import Settings, checked
 _HEADER_BYTES = 64 << 10
 _LEAST_RATE = 4096  # bytes of a body a second, on average, that a client must send after its first seconds
 _BACKLOG = 2048
-_SHARED_MEMORY = "/dev/shm"
+_SHARED_MEMORY, _PREFIX = "/dev/shm", "sylvan-metrics-"
 _YOUNG, _LONGEST_WAIT = 10.0, 30.0  # seconds
 _GARBAGE = (20_000, 20, 50)  # objects, and collections of each generation, between two of the garbage collector
 _SWITCH = 0.0005  # seconds after which a thread in Python gives way to the event loop; Python's own 5 ms would be felt
@@ -274,6 +275,25 @@ def bound_socket(host: str, port: int) -> socket.socket:
     return bound
 
 
+def _shared_folder(ends: contextlib.ExitStack) -> str:
+    """A folder in which workers count together, locked until the end. In memory where that can be: on a full disk, a
+    worker that counts into a mapped file is ended. What servers that were killed have left there is removed."""
+    if not os.access(_SHARED_MEMORY, os.W_OK | os.X_OK):
+        return tempfile.mkdtemp(prefix=_PREFIX)
+    import fcntl  # which is where that memory is
+
+    def lock(folder: str) -> str:
+        ends.callback(os.close, descriptor := os.open(folder, os.O_RDONLY | os.O_DIRECTORY))
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return folder
+
+    for left in glob.glob(os.path.join(_SHARED_MEMORY, f"{_PREFIX}*")):
+        with contextlib.suppress(OSError):  # in use, or another user's
+            if time.time() - os.stat(left).st_mtime > _YOUNG:  # one that is being made isn't locked yet
+                shutil.rmtree(lock(left))
+    return lock(tempfile.mkdtemp(prefix=_PREFIX, dir=_SHARED_MEMORY))
+
+
 def serve(settings: Settings) -> None:
     """Serve until a signal ends it: SIGTERM or Ctrl-C drain, a second one ends at once."""
     settings = checked(settings)
@@ -284,9 +304,7 @@ def serve(settings: Settings) -> None:
         if hasattr(signal, "SIGHUP"):  # until it is heard, it mustn't end what is starting
             ends.callback(signal.signal, signal.SIGHUP, signal.signal(signal.SIGHUP, signal.SIG_IGN))
         if settings.workers > 1:
-            # In memory where that can be: on a full disk, a worker that counts into a mapped file is ended.
-            place = _SHARED_MEMORY if os.access(_SHARED_MEMORY, os.W_OK | os.X_OK) else None
-            os.environ[SHARED_FOLDER] = shared = tempfile.mkdtemp(prefix="sylvan-metrics-", dir=place)
+            os.environ[SHARED_FOLDER] = shared = _shared_folder(ends)
             ends.callback(shutil.rmtree, shared, ignore_errors=True)
             ends.callback(os.environ.pop, SHARED_FOLDER, None)
         host = f"[{settings.host}]" if ":" in settings.host else settings.host

@@ -176,6 +176,7 @@ class Service:
         """Begin to open the models, in threads; called in the event loop."""
         for folder in self.settings.models:
             batched = self.metrics("batch_rows", folder.name).observe
+            self.metrics("model_reload_failures", folder.name)  # 0: an increase from nothing alerts nobody
             self.served[folder.name] = Served(folder, self.limits, batched, self._changed)
         if self.settings.log:
             self.log = Log(self.metrics)
