@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
 import time
 from pathlib import Path
@@ -16,7 +17,7 @@ from serve.models import text_model
 from waiting import PATIENCE
 
 import sylvan
-from sylvan import TextModel, XRLinear, serve
+from sylvan import TextModel, XRLinear, serve, store
 from sylvan.errors import ParameterError
 from sylvan.serve import ServedFolder, Settings, problems
 from sylvan.serve.engine import Engine
@@ -44,6 +45,9 @@ def test_an_update_over_http(tmp_path: Path) -> None:
         done = asking("POST", update, body, headers=admin)
         assert done.status == 200, done
         assert "learned" in done.json["message"] and done.json["version"] != old["version"]
+        with store.updating(folder):
+            busy = asking("POST", update, body, headers=admin)
+        assert busy.status == 409 and "is being updated by process" in busy.detail
         (result,) = asking("POST", RANK, {"text": "quantum knitting", "k": 1}, headers=admin).json["results"]
         assert result["labels"] == ["Quantum knitting"]
         for wrong, sentence in (
@@ -133,9 +137,9 @@ def test_a_vocabulary_gives_labels_their_names(tmp_path: Path) -> None:
     texts, labels = ["whales at sea", "bread and cakes"], [["http://x.org/1"], ["http://x.org/2"]]
     sylvan.TextModel().fit(texts, labels).save(tmp_path / "m")
     (tmp_path / "subjects.tsv").write_text("<http://x.org/1>\tWhaling\n<http://x.org/2>\tBaking\n")
-    with running(
-        serve.app([ServedFolder("m", str(tmp_path / "m"), vocabulary=str(tmp_path / "subjects.tsv"))])
-    ) as asking:
+    models = [ServedFolder("m", str(tmp_path / "m"), vocabulary=str(tmp_path / "subjects.tsv"))]
+    with running(serve.app(models, keys=KEYS)) as asking:
+        asking = functools.partial(asking, headers={"Authorization": f"Bearer {ADMIN}"})
         (result,) = asking("POST", "/v1/models/m/rank", {"text": "whales", "k": 1}).json["results"]
         assert (result["labels"], result["names"]) == (["http://x.org/1"], ["Whaling"])
         (found,) = asking("GET", "/v1/models/m/labels?prefix=bak").json["labels"]
@@ -148,6 +152,10 @@ def test_a_vocabulary_gives_labels_their_names(tmp_path: Path) -> None:
         while node.get("children"):
             node = node["children"][0]
         assert node["label"].startswith("http://x.org/") and node["title"] in ("Whaling", "Baking")
+        (tmp_path / "subjects.tsv").write_text("<http://x.org/1>\tWhale hunting\n<http://x.org/2>\tBaking\n")
+        assert asking("POST", "/v1/models/m/reload").json["changed"] is False  # it is the same model
+        (result,) = asking("POST", "/v1/models/m/rank", {"text": "whales", "k": 1}).json["results"]
+        assert result["names"] == ["Whale hunting"]
 
 
 def test_what_can_not_be_served_is_said_at_the_start(tmp_path: Path) -> None:

@@ -199,9 +199,9 @@ class Service:
             await asyncio.sleep(_HOUSEKEEPING / 4)
 
     async def reload_all(self) -> None:
-        """Look at all manifests now."""
+        """Read all folders again, and what is beside them."""
         for served in self.served.values():
-            await served.reload(force=served.message is not None)
+            await served.reload(force=True)
 
     def find(self, name: str) -> Served:
         """The model of that name."""

@@ -207,7 +207,7 @@ async def update(call: Call) -> Updated:
 async def reload(call: Call) -> Reloaded:
     """Reads the model's folder again."""
     served = call.served()
-    changed = await served.reload(force=served.message is not None)
+    changed = await served.reload(force=True)
     call.version = served.version()
     return Reloaded(call.version.checksum, changed, served.message)
 
@@ -240,7 +240,8 @@ async def _run_update(
     said = re.sub(r"^Read .*\n", "", said, flags=re.MULTILINE).replace(f"{scratch}{os.sep}", "")
     if code:
         sentence = re.split(r"^Error: ", said, flags=re.MULTILINE)[-1].strip()
-        raise Problem(422 if code == _BAD_USAGE else 503, sentence or f"The update ended with exit code {code}.")
+        status = 409 if sentence.startswith(f"{folder!r} is being updated by ") else 422 if code == _BAD_USAGE else 503
+        raise Problem(status, sentence or f"The update ended with exit code {code}.")
     return said.strip()
 
 
@@ -282,7 +283,8 @@ async def page_file(call: Call) -> Reply:
 OPERATIONS = (
     Operation("GET", "/v1/models", list_models, ModelList, errors=(503,)),
     Operation("GET", "/v1/models/{model}", describe, ModelCard),
-    Operation("POST", "/v1/models/{model}/update", update, Updated, {JSON: "update"}, who=ADMIN, tag="changes"),
+    Operation("POST", "/v1/models/{model}/update", update, Updated, {JSON: "update"}, who=ADMIN, errors=(409,),
+              tag="changes"),
     Operation("POST", "/v1/models/{model}/reload", reload, Reloaded, who=ADMIN, tag="changes"),
 )
 HEALTH = (  # KServe's names for health besides
