@@ -15,6 +15,7 @@ vocabulary=subjects.tsv          # names of subjects that are codes, where that 
 language=                        # of these names, where the file has several
 threshold=0.5                    # of suggestions
 server=${SYLVAN_SERVER:-}        # address of the model at the server, which must take up what is promoted
+key=${SYLVAN_API_KEY:-${SYLVAN_ADMIN_KEY:-}}  # of that server, where it has keys
 now=$(date +%FT%H%M%S)
 mkdir -p done rejected reports suggestions
 [ -e "$vocabulary" ] || vocabulary= language=
@@ -41,7 +42,7 @@ take_up() {  # by the server, within a minute; or the live model is the one befo
   local version seconds
   version=$(tail -n 1 promotions.jsonl | grep -o '"version_after": "[^"]*"' | cut -d '"' -f 4)
   for ((seconds = 0; seconds < 60; seconds++)); do
-    if curl -sf "$server" | grep -qF "\"version\":\"$version\""; then return; fi
+    if curl -sf -H @- "$server" <<< "X-API-Key: $key" | grep -qF "\"version\":\"$version\""; then return; fi
     sleep 1
   done
   echo "$server doesn't serve version $version: going back." >&2

@@ -46,8 +46,10 @@ def test_settings_are_read_and_yaml_is_sound() -> None:
     from sylvan.serve.settings import read_settings
 
     settings = read_settings(str(FILES / "serve.toml"))
+    assert f"{settings.limits.queue} requests wait for a model by default" in (FILES / "index.md").read_text("utf-8")
     unit = (FILES / "sylvan.service").read_text("utf-8")
     stop = re.search(r"^TimeoutStopSec=(\d+)$", unit, re.M)
+    assert "ReadOnlyPaths" not in unit  # which would prevail over the ReadWritePaths that the guide has for /update
     assert stop is not None and int(stop[1]) > settings.drain + settings.limits.seconds + 5
     yaml = pytest.importorskip("yaml")
     compose, prometheus, alerts = (
@@ -291,6 +293,19 @@ def test_run_proxy(tmp_path: Path) -> None:
             assert server.version("live") == night.version("live") != live
         finally:
             child_processes.end(proxy)
+
+
+def test_run_a_night_beside_a_server_with_keys(tmp_path: Path) -> None:
+    """The job shows one, or the server would seem to refuse the model."""
+    night, key = Night(tmp_path / "srv"), "a key that is long enough"
+    write_table(night.folder / "inbox" / "new.csv", *records(300, seed=3))
+    job = night.folder / "nightly.sh"
+    job.write_text(job.read_text("utf-8").replace("seconds < 60", "seconds < 5"))
+    keys = {"SYLVAN_API_KEY": key}
+    with serving(tmp_path, f"live={night.folder / 'live'}", environment=keys) as server:
+        live = night.version("live")
+        done = night(SYLVAN_SERVER=f"http://127.0.0.1:{server.port}/v1/models/live", **keys)
+        assert done.returncode == 0 and night.version("live") != live, done.stderr
 
 
 def test_run_a_night_whose_model_the_server_refuses(tmp_path: Path) -> None:

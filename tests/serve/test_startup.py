@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import signal
 import threading
 import time
@@ -169,6 +170,9 @@ def test_headers_that_are_too_long_are_refused_once(
         transport.closed = closing
         protocol.data_received(head + b"a" * (module._HEADER_BYTES - len(head) + size))
         assert transport.written.startswith(b"HTTP/1.1 431") == (refused and not closing)
+        if transport.written:  # as of every answer, the id is a header besides
+            head, _, body = transport.written.decode().partition("\r\n\r\n")
+            assert f"\r\nx-request-id: {json.loads(body)['request_id']}\r\n" in head
         assert transport.closed == (refused or closing)
         protocol.connection_lost(None)
 

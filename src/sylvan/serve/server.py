@@ -125,9 +125,9 @@ class CarefulProtocol(HttpToolsProtocol):
     def _drop(self, status: int, detail: str) -> None:
         """Close the connection, with an answer where none has begun."""
         if self.cycle is None or self.cycle.response_complete or not (self.cycle.response_started or self.pipeline):
-            body = Problem(status, detail).body(self.config.loaded_app.service.new_id())
-            head = f"content-type: {PROBLEM_TYPE}\r\ncontent-length: {len(body)}\r\nconnection: close\r\n\r\n"
-            self.transport.write(STATUS_LINE[status] + head.encode() + body)
+            body = Problem(status, detail).body(request_id := self.config.loaded_app.service.new_id())
+            head = f"content-type: {PROBLEM_TYPE}\r\ncontent-length: {len(body)}\r\nx-request-id: {request_id}\r\n"
+            self.transport.write(STATUS_LINE[status] + head.encode() + b"connection: close\r\n\r\n" + body)
         self.transport.close()
 
 
