@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import gc
 import json
 import time
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ from kit.errors import raises
 from kit.topics import corpus
 from serve.asgi import ask, running
 from serve.models import text_model
-from waiting import PATIENCE
+from waiting import PATIENCE, until
 
 import sylvan
 from sylvan import TextModel, XRLinear, serve, store
@@ -156,6 +158,27 @@ def test_a_vocabulary_gives_labels_their_names(tmp_path: Path) -> None:
         assert asking("POST", "/v1/models/m/reload").json["changed"] is False  # it is the same model
         (result,) = asking("POST", "/v1/models/m/rank", {"text": "whales", "k": 1}).json["results"]
         assert result["names"] == ["Whale hunting"]
+
+
+def test_a_version_that_another_one_replaces_leaves_the_memory(books: Path) -> None:
+    """At once: the garbage collector may come hours later, and passes over what was there when the server started."""
+    app, model = serve.app({"books": books}, keys=KEYS), "/v1/models/books"
+    with running(app) as asking:
+        asking = functools.partial(asking, headers={"Authorization": f"Bearer {ADMIN}"})
+        asking("GET", "/health/ready")
+        old = weakref.ref(app.service.served["books"].current)
+        gc.collect()
+        gc.disable()
+        try:
+            for path in (model, f"{model}/labels?prefix=a", f"{model}/tree?depth=3", f"{model}/relations?label=Africa"):
+                assert asking("GET", path).status == 200
+            for name, body in (("rank", {"explain": True}), ("explain", {"label": 0}), ("beam", {})):
+                assert asking("POST", f"{model}/{name}", {"text": "whales", **body}).status == 200
+            assert asking("POST", f"{model}/reload").status == 200
+            assert asking("POST", RANK, {"text": "whales"}).status == 200  # the engine forgets what it did before
+            until(lambda: old() is None, "the old version is there still", 10)
+        finally:
+            gc.enable()
 
 
 def test_what_can_not_be_served_is_said_at_the_start(tmp_path: Path) -> None:

@@ -252,5 +252,4 @@ async def _said(work: Coroutine[Any, Any, None]) -> None:
     try:
         await work
     except Exception as error:
-        trace = "".join(traceback.format_exception(error))
-        say(f"Something went wrong inside the server ({type(error).__name__}: {error}).\n{trace}")
+        say(f"Something went wrong inside the server ({type(error).__name__}: {error}).\n{traceback.format_exc()}")

@@ -9,6 +9,7 @@ import os
 import stat
 import threading
 import time
+import weakref
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -192,7 +193,8 @@ class Version:
             for label, code in enumerate(codes) if code is not None and (terms := others.get(self.uri(code) or ""))
             for text in dict.fromkeys((*terms.preferred, *terms.alternative)) if text != self.title(code)
         ]  # fmt: skip
-        return NameIndex(lambda label: self.title(self.label(label)), codes, synonyms)
+        version = weakref.proxy(self)  # in a circle, it would stay in memory when another one has taken its place
+        return NameIndex(lambda label: version.title(version.label(label)), codes, synonyms)
 
     def complete(self, prefix: str, limit: int) -> list[MatchingLabel]:
         """Labels of which a name, or a word of a name, begins with a prefix; as :meth:`NameIndex.beginning`."""

@@ -328,7 +328,8 @@ def _part(version: Version, tree: LabelTree, number: int, layer: int, node: int,
     def name(label: int) -> str:
         return version.title(version.label(label))
 
-    def node_from(layer: int, node: int, depth: int) -> TreeNode:
+    # With itself as ``again``: in a circle, it would stay in memory, and the version with it.
+    def node_from(layer: int, node: int, depth: int, again: Any) -> TreeNode:
         leaf = layer == tree.depth - 1
         n_labels = tree.n_placed if layer < 0 else len(labels_below(tree, layer, node))
         title = "All labels" if layer < 0 else node_title(tree, layer, node, name, counts)
@@ -340,10 +341,10 @@ def _part(version: Version, tree: LabelTree, number: int, layer: int, node: int,
             return result
         displayed, result.more = frequent_children(tree, layer + 1, node, below, max(0, left[0]))
         left[0] -= len(displayed)
-        result.children = [node_from(layer + 1, child, depth - 1) for child in displayed]
+        result.children = [again(layer + 1, child, depth - 1, again) for child in displayed]
         return result
 
-    return TreePart(len(version.trees), tree.depth, node_from(layer, node, depth))
+    return TreePart(len(version.trees), tree.depth, node_from(layer, node, depth, node_from))
 
 
 def _searched(version: Version, text: str, number: int, beam: int | None) -> Searched:
