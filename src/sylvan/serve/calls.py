@@ -94,7 +94,7 @@ class Call:
         wait = keyring.wait(key)
         if wait > 0:
             sentence = f"The API key {key.name!r} may ask {key.rate:g} times a second. Ask again in {wait:.2g} s."
-            raise Problem(429, sentence, {"Retry-After": str(max(1, round(wait)))})
+            raise Problem(429, sentence, {"Retry-After": str(int(wait) + 1)})
 
     def served(self, parameter: str = "model") -> Served:
         """The model that the path names by a parameter; noted for log and metrics."""
