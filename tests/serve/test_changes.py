@@ -47,6 +47,8 @@ def test_an_update_over_http(tmp_path: Path) -> None:
         done = asking("POST", update, body, headers=admin)
         assert done.status == 200, done
         assert "learned" in done.json["message"] and done.json["version"] != old["version"]
+        listed = {"texts": ["one; two"], "labels": [["Wool; knitting"]]}  # which no separator is looked for in
+        assert asking("POST", update, listed, headers=admin).json["message"].count("\n") == 0
         with store.updating(folder):
             busy = asking("POST", update, body, headers=admin)
         assert busy.status == 409 and "is being updated by process" in busy.detail

@@ -225,7 +225,7 @@ async def _run_update(
         words = [sys.executable, "-m", "sylvan", "update", folder]
         if body.texts:
             fields, labels_field = version.model.text_fields_, version.model.labels_field_
-            words.append(os.path.join(scratch, "rows.jsonl"))
+            words += ["--label-separator", "none", os.path.join(scratch, "rows.jsonl")]
             with open(words[-1], "wb") as stream:
                 for text, labels in zip(texts, body.labels, strict=True):
                     row = {**dict.fromkeys(fields, ""), fields[0]: text, labels_field: labels}
