@@ -9,6 +9,7 @@ from kit.errors import raises
 
 from sylvan import TopK, metrics
 from sylvan.errors import DataError, ParameterError
+from sylvan.labels.vocabulary import NamedTopK, Vocabulary
 
 
 def case(seed: int = 0, n: int = 60, k: int = 6, n_labels: int = 15) -> tuple[sp.csr_matrix, TopK]:
@@ -72,6 +73,19 @@ def test_what_is_no_probability_is_refused() -> None:
         metrics.calibration_error([[], []], TopK(np.zeros((2, 1), np.int32), np.zeros((2, 1), np.float32)), 1)
 
 
+def test_answers_beyond_listed_labels_are_wrong_and_no_other_rows() -> None:
+    top = TopK(np.array([[2], [1]], np.int32), np.full((2, 1), 0.5, np.float32))  # 2 is 0 of the next row in width 2
+    assert metrics.expected_hits([[1], [0]], top, 1).right == 0
+    assert metrics.reliability([[1], [0]], top, 1).error == 0.5
+
+
+def test_answers_that_name_a_label_twice_are_refused() -> None:
+    top = TopK(np.array([[1, 0], [0, 0]], np.int32), np.full((2, 2), 0.5, np.float32))
+    for measure in (metrics.calibration_error, metrics.fit_thresholds):
+        with raises(DataError, "twice", "row 1"):
+            measure([[0], [0]], top, **({"at": 2} if measure is metrics.calibration_error else {}))
+
+
 def label_f1(right: np.ndarray, answered: np.ndarray) -> float:
     return 2 * (right & answered).sum() / max(1, answered.sum() + right.sum())
 
@@ -99,8 +113,16 @@ def test_thresholds_of_all_columns_where_lists_name_fewer_labels() -> None:
     assert metrics.fit_thresholds([[0], [0], [], []], scores, min_positives=2).tolist() == [0.375] + [0.5] * 5
 
 
+def test_labels_that_named_answers_do_not_know_have_no_threshold() -> None:
+    top = NamedTopK(np.int32([[0, 1], [1, 2]]), np.float32([[0.9, 0.5], [0.75, 0.5]]), Vocabulary(["a", "b", "c"]))
+    found = metrics.fit_thresholds([["a", "x"], ["b"]], top, min_positives=1)
+    assert found.tolist() == pytest.approx([0.9, 0.625, 0.5])
+
+
 def test_thresholds_that_cannot_be_fitted() -> None:
     Y, top = case()
+    with raises(DataError, "[0, 1]", -3, "predict_proba"):
+        metrics.fit_thresholds([[0]], sp.csr_matrix([[-3.0]]), min_positives=1)
     with raises(ParameterError, "default", "fit_thresholds", "[0, 1]"):
         metrics.fit_thresholds(Y, top, default=2)
     with raises(ParameterError, "min_positives", 0):

@@ -78,3 +78,9 @@ def test_faults_are_sentences() -> None:
         metrics.set_f1([[0]], [[0]])
     with raises(DataError, "measure"):
         metrics.SetF1(3).result()
+
+
+def test_an_array_of_probabilities_is_a_set_of_all_that_is_not_zero() -> None:
+    truth, chosen = np.array([[1, 1, 0], [0, 1, 1]]), np.array([[0.9, 0.8, 0], [0, 0.7, 0.9]])
+    assert metrics.set_f1(truth, chosen) == metrics.set_f1(truth, sp.csr_matrix(chosen))
+    assert metrics.set_f1(truth, chosen)["labels"] == 2

@@ -16,6 +16,7 @@ from sylvan import metrics
 from sylvan.arrays import validate
 from sylvan.arrays.topk import TopK
 from sylvan.errors import DataError, ParameterError
+from sylvan.labels.vocabulary import NamedTopK, Vocabulary
 from sylvan.metrics import tallies
 
 
@@ -228,6 +229,7 @@ def test_labels_beyond_a_list_truth_are_wrong_answers() -> None:
         (validate.labels([[0]], n_labels=2), top_of([2]), 1, (2, "label 2")),
         ([[0]], top_of([-3]), 1, "label -3"),
         ([[0, 5]], top_of([0, 1, 2]), (1, 5), (5, "TopK", 3, "k=5")),
+        ([[0], [1]], top_of([7, 1], [1, 0]), 5, (5, "TopK", 2, "k=5")),
         ([[0]], np.array([[0]]), 1, ("TopK", "ndarray")),
         ([[0, 5]], top_of([1, 2], [0, 0]), 2, "(1, 6)"),
         ([[], [0, 5]], top_of([1, 2], [0, 0]), 2, "row 1"),
@@ -261,7 +263,27 @@ def test_ks_are_ints_from_one(at: Any) -> None:
         metrics.precision([[0]], top_of([0]), at=at)
 
 
-@pytest.mark.parametrize("p", [[0.5], [0.5, 0.0], [0.5, 1.5], [0.5, np.nan], [[0.5, 0.5]], ["a", "b"]])
+def test_numbers_of_other_labels_are_refused() -> None:
+    Y, top = sp.csr_matrix([[1, 0]]), top_of([0])
+    with raises(DataError, "2 labels", "propensities of 3 labels"):
+        metrics.psp(Y, top, [0.5, 0.5, 0.5], at=1)
+    with raises(DataError, "2 labels", "counts of 3 labels"):
+        metrics.slices(Y, top, [5, 5, 5], at=1)
+    assert metrics.psp([[0]], top, [0.5, 0.5, 0.5], at=1) == {1: 1.0}  # lists name no more than the highest
+
+
+def test_names_that_answers_do_not_know_are_one_label_in_all_batches() -> None:
+    truth, vocabulary = [["a", "x"], ["b", "y"], ["b", "x"]], Vocabulary(["a", "b", "c"])
+    tops = [NamedTopK(row, np.zeros((1, 1), np.float32), vocabulary) for row in np.int32([[[0]], [[1]], [[1]]])]
+    evaluator = metrics.Evaluator(at=1)
+    for row, top in zip(truth, tops, strict=True):
+        evaluator.add([row], top)
+    whole = NamedTopK(np.int32([[0], [1], [1]]), np.zeros((3, 1), np.float32), vocabulary)
+    assert evaluator.result() == metrics.evaluate(truth, whole, at=1)
+    assert evaluator.result()["coverage@1"] == 0.5
+
+
+@pytest.mark.parametrize("p", [[0.5], [0.5, 0.0], [0.5, 1.5], [0.5, np.nan], [[0.5, 0.5]], [[1], [2, 3]], ["a", "b"]])
 def test_propensities_are_checked(p: Any) -> None:
     with raises(DataError, "propensities"):
         metrics.psp([[1]], top_of([1]), p, at=1)

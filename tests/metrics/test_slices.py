@@ -71,6 +71,8 @@ def test_batches_are_one() -> None:
 def test_counts_that_are_none_are_refused(counts: Any) -> None:
     with raises(DataError, "int", 0):
         metrics.slice_labels(counts)
+    with raises(DataError, "counts", "array"):
+        metrics.slice_labels([[1], [2, 3]])
 
 
 @pytest.mark.parametrize("thresholds", [(3, 1), (1,), (1, 2, 3), (0.5, 2), (-1, 2), 3, (True, 2)])

@@ -124,8 +124,8 @@ def _say_of_column(labels: Any, name: str) -> None:
         )
 
 
-def true_labels(Y: Any, vocabulary: Vocabulary, *, unknown: str = "beyond") -> Csr:
-    """Labels in any form by the ids of a vocabulary."""
+def true_labels(Y: Any, vocabulary: Vocabulary, unknown: str = "beyond", others: dict[str, int] | None = None) -> Csr:
+    """Labels in any form by the ids of a vocabulary; ``others`` has those of names that it lacks, and gets more."""
     targets, n_known = Targets.read(Y), len(vocabulary)
     if targets.names is None and not targets.listed:
         if targets.matrix.shape[1] == n_known:
@@ -145,9 +145,10 @@ def true_labels(Y: Any, vocabulary: Vocabulary, *, unknown: str = "beyond") -> C
             f"such as {vocabulary.value(0)!r}: none of Y's is known."
         )
     if unknown == "beyond":
-        beyond = ids < 0
-        ids[beyond] = n_known + np.arange(int(beyond.sum()))
-        n_known += int(beyond.sum())
+        others = {} if others is None else others
+        for place in np.flatnonzero(ids < 0).tolist():
+            ids[place] = others.setdefault(names[place], n_known + len(others))
+        n_known += len(others)
     return _moved(targets.matrix, ids, n_known)
 
 

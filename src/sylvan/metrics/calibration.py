@@ -10,11 +10,12 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from sylvan.arrays import validate
-from sylvan.arrays.canonical import pair_keys
+from sylvan.arrays.canonical import pair_keys, within
 from sylvan.arrays.topk import TopK
 from sylvan.errors import DataError
+from sylvan.labels.vocabulary import NamedTopK
 from sylvan.metrics.evaluator import At, ks
-from sylvan.metrics.tallies import as_top, check_answers, check_truth, hits, is_inferred
+from sylvan.metrics.tallies import as_top, check_answers, check_truth, hits, is_inferred, refuse_twice
 from sylvan.params.fields import Choice, Range, check_value
 
 Binning = Literal["width", "mass"]
@@ -177,18 +178,22 @@ def _answers(Y: Any, top: Any, width: int, labelled: bool = True) -> tuple[TopK,
     """The first answers of the rows that have true labels (or of all rows), and which of them are true."""
     truth = check_truth(Y, top)
     result = as_top(check_answers(top, truth, width, is_inferred(Y)), width)
-    scores = result.scores[result.labels >= 0]
-    if scores.size and not (scores.min() >= 0 and scores.max() <= 1):
-        worst = float(scores.max() if scores.min() >= 0 else scores.min())
-        raise DataError(
-            f"A calibration error needs probabilities in [0, 1]. Got {worst:.6g}: predict_proba gives some, and so "
-            "does model.probabilities(top)."
-        )
+    _need_probabilities(result.scores[result.labels >= 0])
+    refuse_twice(result.labels, np.arange(len(result)))
     used = np.diff(truth.indptr) > 0
     if not used.any():
         raise DataError("No row of Y has a true label: there is nothing to measure.")
     used |= not labelled
     return TopK(result.labels[used], result.scores[used]), hits(result, truth)[used]
+
+
+def _need_probabilities(scores: npt.NDArray[Any]) -> None:
+    if scores.size and not (scores.min() >= 0 and scores.max() <= 1):
+        worst = float(scores.max() if scores.min() >= 0 else scores.min())
+        raise DataError(
+            f"Probabilities must be in [0, 1]. Got {worst:.6g}: predict_proba gives some, and so does "
+            "model.probabilities(top)."
+        )
 
 
 def _binned(top: TopK, right: npt.NDArray[np.bool_], k: int, n_bins: int, bins: Binning) -> Reliability:
@@ -257,13 +262,17 @@ def fit_thresholds(
     min_positives = validate.count(min_positives, "min_positives", owner="fit_thresholds")
     check_value("default", default, Range(0, 1), "fit_thresholds")
     truth = check_truth(Y, probabilities)
+    if isinstance(probabilities, NamedTopK):  # `predict` takes no thresholds of labels that it doesn't know
+        truth = within(truth, len(probabilities.vocabulary))
     if isinstance(probabilities, TopK):
         n_labels = max(truth.shape[1], int(probabilities.labels.max(initial=-1)) + 1)
         check_answers(probabilities, truth, 1, inferred=True)
+        refuse_twice(probabilities.labels, np.arange(len(probabilities)))
         probabilities = probabilities.to_csr(n_labels)
     result = check_answers(probabilities, truth, 1, is_inferred(Y))
     if not isinstance(result, sp.csr_matrix) or not result.nnz:
         raise DataError("There are no probabilities to fit thresholds to.")
+    _need_probabilities(result.data)
     n_labels = max(truth.shape[1], result.shape[1])
     positives = np.bincount(truth.indices, minlength=n_labels)
     thresholds = np.full(n_labels, default, np.float32)

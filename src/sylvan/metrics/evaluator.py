@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse as sp
 
 from sylvan.arrays import validate
+from sylvan.arrays.canonical import as_array
 from sylvan.arrays.topk import TopK
 from sylvan.errors import DataError, ParameterError
 from sylvan.metrics import tallies
@@ -83,7 +83,8 @@ def propensities_of_counts(counts: Any, n_rows: int, A: float = 0.55, B: float =
     Raises
     ------
     ParameterError
-        When ``A`` or ``B`` is not a finite number, ``A`` is negative or ``B`` not above 0.
+        When ``A`` or ``B`` is not a finite number, ``A`` is negative or ``B`` not above 0; when ``n_rows`` is no int
+        from 1.
     DataError
         When a count is not in [0, n_rows].
 
@@ -94,8 +95,9 @@ def propensities_of_counts(counts: Any, n_rows: int, A: float = 0.55, B: float =
     [0.8, 0.72]
     """
     check_values({"A": Range(0), "B": Range(0, open_low=True)}, "propensities", A=A, B=B)
-    times = np.asarray(counts)
-    if times.ndim != 1 or times.dtype.kind not in "iu" or n_rows < 1:
+    times = as_array(counts, "counts")
+    n_rows = validate.count(n_rows, "n_rows", owner="propensities_of_counts")
+    if times.ndim != 1 or times.dtype.kind not in "iu":
         raise DataError(f"counts must be one int a label. Got {times.dtype} of shape {times.shape} instead.")
     if times.size and not 0 <= int(times.min()) <= int(times.max()) <= n_rows:
         raise DataError(f"counts must be in [0, {n_rows}], the number of rows.")
@@ -105,7 +107,7 @@ def propensities_of_counts(counts: Any, n_rows: int, A: float = 0.55, B: float =
 
 def check_propensities(values: Any) -> npt.NDArray[np.float64]:
     """Propensities as float64."""
-    array = np.asarray(values)
+    array = as_array(values, "propensities")
     if array.ndim != 1 or array.dtype.kind not in "fiu":
         raise DataError(f"propensities must be one number a label. Got {array.dtype} of shape {array.shape} instead.")
     array = array.astype(np.float64)
@@ -468,14 +470,17 @@ def need_rows(n_rows: int) -> None:
         raise DataError("No row of Y has a true label: there is nothing to measure.")
 
 
-def add_rows(counters: Sequence[Tally], Y: Any, top: Any, width: int) -> int:
-    """Count rows into tallies; how many rows there were, those without true labels included."""
-    truth = check_truth(Y, top)
-    answers = check_answers(top, truth, width, is_inferred(Y))
-    for tally in counters:
-        if isinstance(tally, LabelTally):
-            tally.reserve(truth.shape[1])
-    for block in blocks(truth, answers, width):
+def add_rows(counters: Sequence[Tally], Y: Any, top: Any, width: int | None) -> int:
+    """Count rows into tallies, with so many answers or all; how many there were, those without true labels included."""
+    of_labels = [tally for tally in counters if isinstance(tally, LabelTally)]
+    truth, inferred = check_truth(Y, top, of_labels[0].others if of_labels else None), is_inferred(Y)
+    answers = check_answers(top, truth, width or 0, inferred)
+    if width is None:
+        sizes = np.array([answers.k]) if isinstance(answers, TopK) else np.diff(answers.indptr)
+        width = max(1, int(sizes.max(initial=0)))
+    for counts in of_labels:
+        counts.reserve(truth.shape[1])
+    for block in blocks(truth, answers, width, inferred):
         for tally in counters:
             tally.add(block)
     return truth.shape[0]
@@ -545,13 +550,7 @@ class SetF1:
 
     def add(self, Y: Any, answers: Any) -> None:
         """Count a batch of rows in; arguments and errors as in :func:`set_f1`."""
-        if isinstance(answers, TopK) and answers.k == 0:  # no row was given any label
-            answers = TopK(np.full((len(answers), 1), -1, np.int32), np.full((len(answers), 1), -np.inf, np.float32))
-        width = answers.k if isinstance(answers, TopK) else 1
-        if sp.issparse(answers):
-            sparse: Any = answers
-            width = max(1, int(np.diff(sparse.tocsr().indptr).max(initial=0)))
-        add_rows([self._rows, self._pairs, self._labels], Y, answers, width)
+        add_rows([self._rows, self._pairs, self._labels], Y, answers, None)
 
     def result(self) -> dict[str, float]:
         """What :func:`set_f1` returns, of all rows so far."""
@@ -659,7 +658,7 @@ def slice_labels(counts: Any, thresholds: tuple[int, int] | None = None) -> npt.
     >>> metrics.slice_labels([1, 6, 3, 1, 1, 0], thresholds=(1, 3)).tolist()
     [1, 0, 0, 1, 1, 2]
     """
-    times = np.asarray(counts)
+    times = as_array(counts, "counts")
     if times.ndim != 1 or times.dtype.kind not in "iu" or (times.size and int(times.min()) < 0):
         raise DataError(f"counts must be one int from 0 a label. Got {times.dtype} of shape {times.shape} instead.")
     if thresholds is not None:

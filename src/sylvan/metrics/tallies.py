@@ -22,6 +22,7 @@ from sylvan.labels.vocabulary import NamedTopK
 from sylvan.params.wording import counted
 
 _BLOCK_ENTRIES = 1 << 20
+Answers = TopK | sp.csr_matrix
 
 
 @dataclass
@@ -32,6 +33,7 @@ class Block:
     truths: npt.NDArray[np.int32]  # shape (nnz,): the true labels, row by row
     relevance: npt.NDArray[np.float32]  # shape (nnz,)
     answers: npt.NDArray[np.integer[Any]]  # shape (n, width): the answers, best first; -1 where there is none
+    n_labels: int | None  # of the truth; None where it is a guess
 
     @cached_property
     def sizes(self) -> npt.NDArray[np.int64]:
@@ -66,13 +68,14 @@ class Block:
         return result
 
 
-def check_truth(Y: Any, top: Any) -> validate.Csr:
-    """The true labels as canonical CSR, by the ids of the answers: those of named answers are looked up by name. Of
-    answers without names, lists of ids may be followed by answers beyond their highest id."""
-    return true_labels(Y, top.vocabulary) if isinstance(top, NamedTopK) else validate.labels(Y)
+def check_truth(Y: Any, top: Any, others: dict[str, int] | None = None) -> validate.Csr:
+    """The true labels as canonical CSR, by the ids of the answers: those of named answers are looked up by name, and in
+    ``others`` those that batches before have named alone. Of answers without names, lists of ids may be followed by
+    answers beyond their highest id."""
+    return true_labels(Y, top.vocabulary, others=others) if isinstance(top, NamedTopK) else validate.labels(Y)
 
 
-def check_answers(top: Any, truth: validate.Csr, width: int, inferred: bool) -> TopK | sp.csr_matrix:
+def check_answers(top: Any, truth: validate.Csr, width: int, inferred: bool) -> Answers:
     """The answers, checked against the truth; ``inferred`` says that the number of labels is only a guess."""
     if isinstance(top, np.ndarray) and top.ndim == 2 and top.dtype.kind == "f":  # probabilities of a few classes
         rows, labels = np.nonzero(np.ones_like(top) if (top < 0).any() else top)  # among negative scores, 0 is one too
@@ -87,20 +90,25 @@ def check_answers(top: Any, truth: validate.Csr, width: int, inferred: bool) -> 
     n_labels = truth.shape[1]
     if len(top) != truth.shape[0]:
         raise DataError(f"Y has shape {truth.shape}, but the answers have shape {top.labels.shape}: other rows.")
-    if top.k < width and top.k < n_labels:
+    if top.labels.dtype.kind not in "iu":
+        raise DataError(f"The labels of a TopK must be ints. Got {top.labels.dtype} instead.")
+    low, high = (int(top.labels.min()), int(top.labels.max())) if top.labels.size else (-1, -1)
+    if top.k < width and top.k < max(n_labels, high + 1):
         raise DataError(
             f"A metric at {width} needs {counted(width, 'answer')} a row, but the TopK holds {top.k}. Rank with "
             f"k={width}, or ask for metrics at {top.k} and less."
         )
-    if top.labels.dtype.kind not in "iu":
-        raise DataError(f"The labels of a TopK must be ints. Got {top.labels.dtype} instead.")
-    if top.labels.size:
-        low, high = int(top.labels.min()), int(top.labels.max())
-        if low < -1 or (high >= n_labels and not inferred):
-            raise DataError(
-                f"Y has {counted(n_labels, 'label')}, but the answers name label {low if low < -1 else high}."
-            )
+    if low < -1 or (high >= n_labels and not inferred):
+        raise DataError(f"Y has {counted(n_labels, 'label')}, but the answers name label {low if low < -1 else high}.")
     return top
+
+
+def refuse_twice(labels: npt.NDArray[np.integer[Any]], rows: npt.NDArray[np.integer[Any]]) -> None:
+    """Refuse answers to ``rows`` that name a label twice: it would be counted twice."""
+    ordered = np.sort(labels, axis=1)
+    twice = ((ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)).any(axis=1)
+    if twice.any():
+        raise DataError(f"The answers name a label twice in row {rows[twice.argmax()]}.")
 
 
 def _check_scores(scores: Any, truth: validate.Csr, inferred: bool) -> sp.csr_matrix:
@@ -129,9 +137,9 @@ def _check_scores(scores: Any, truth: validate.Csr, inferred: bool) -> sp.csr_ma
     return matrix
 
 
-def blocks(truth: validate.Csr, answers: TopK | sp.csr_matrix, width: int) -> Iterator[Block]:
+def blocks(truth: validate.Csr, answers: Answers, width: int, inferred: bool = False) -> Iterator[Block]:
     """The rows with at least one true label, in blocks of bounded size."""
-    start, n_rows = 0, truth.shape[0]
+    start, n_rows, n_labels = 0, truth.shape[0], None if inferred else truth.shape[1]
     while start < n_rows:
         stop = int(np.searchsorted(truth.indptr, truth.indptr[start] + _BLOCK_ENTRIES, side="right")) - 1
         stop = max(start + 1, min(stop, n_rows, start + _BLOCK_ENTRIES // width))
@@ -142,12 +150,9 @@ def blocks(truth: validate.Csr, answers: TopK | sp.csr_matrix, width: int) -> It
         if not used.all():
             offsets = np.concatenate((offsets[:-1][used], offsets[-1:]))
             labels = labels[used]
-        ordered = np.sort(labels, axis=1)
-        twice = ((ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)).any(axis=1)
-        if twice.any():  # it would be counted twice
-            raise DataError(f"The answers name a label twice in row {start + np.flatnonzero(used)[twice.argmax()]}.")
+        refuse_twice(labels, start + np.flatnonzero(used))
         if len(labels):
-            yield Block(offsets, truth.indices[first:last], truth.data[first:last], labels)
+            yield Block(offsets, truth.indices[first:last], truth.data[first:last], labels, n_labels)
         start = stop
 
 
@@ -203,7 +208,7 @@ def hits(top: TopK, labels: validate.Csr) -> npt.NDArray[np.bool_]:
     if not len(truths):
         return np.zeros(answers.shape, bool)
     nearest = truths[np.minimum(np.searchsorted(truths, answers), len(truths) - 1)]
-    result: npt.NDArray[np.bool_] = (nearest == answers) & (top.labels >= 0)
+    result: npt.NDArray[np.bool_] = (nearest == answers) & (top.labels >= 0) & (top.labels < n_labels)
     return result
 
 
@@ -313,9 +318,10 @@ def _per_row(block: Block, truths: npt.NDArray[np.bool_], gains: Floats | None =
 
 def _of_truths(block: Block, values: npt.NDArray[Any], noun: str) -> npt.NDArray[Any]:
     """What a label's number stands for, of each true label."""
-    highest = int(block.truths.max(initial=-1))
-    if highest >= len(values):
-        raise DataError(f"Y has label {highest}, but {noun} of {counted(len(values), 'label')} were given.")
+    highest, n_labels = int(block.truths.max(initial=-1)), block.n_labels
+    if highest >= len(values) or n_labels not in (None, len(values)):
+        found = f"label {highest}" if n_labels is None else counted(n_labels, "label")
+        raise DataError(f"Y has {found}, but {noun} of {counted(len(values), 'label')} were given.")
     return values[block.truths]
 
 
@@ -389,6 +395,7 @@ class LabelTally(Tally):
         self.shares = shares
         self.right, self.named = np.zeros((len(at), 0), np.int64), np.zeros((len(at), 0), np.int64)
         self.true = np.zeros(0, np.int64)
+        self.others: dict[str, int] = {}  # ids of names that answers don't know
 
     def reserve(self, n_labels: int) -> None:
         """There are at least this many labels."""
