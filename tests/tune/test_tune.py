@@ -72,7 +72,7 @@ def test_the_same_bits_for_a_number_of_trials(rows: Any, result: sylvan.TuneResu
     assert [trial.score for trial in again.trials] == [trial.score for trial in result.trials]
     assert again.to_toml() == result.to_toml()
     same_bits(again.model, result.model)
-    other = tuned(rows, seed=1, max_trials=1)
+    other = tuned(rows, seed=np.int64(1), max_trials=1)
     assert "seed = 1" in other.to_toml()
 
 
@@ -200,10 +200,11 @@ def test_time_is_reserved_for_the_last_training(size: int | None, seconds: float
     assert search.reserve() == pytest.approx(2 + 120)
 
 
-def test_a_budget_too_short_for_one_training(rows: Any) -> None:
+def test_a_budget_too_short_for_one_training(rows: Any, tmp_path: Path) -> None:
     sentence = 400
     with raises(TuningError, sentence):
-        tuned(rows, budget="1ms", max_trials=None, clock=Clock(0.01))
+        tuned(rows, budget="1ms", max_trials=None, clock=Clock(0.01), study=tmp_path / "study")
+    assert tuned(rows, max_trials=1, study=tmp_path / "study").best.number == 0  # the same study, with more time
 
 
 @pytest.mark.parametrize(
@@ -281,9 +282,24 @@ def test_a_study_of_something_else(rows: Any, tmp_path: Path) -> None:
     (tmp_path / "other" / "file").write_text("x")
     with raises(ModelError, "study", "something"):
         tuned(rows, max_trials=1, study=tmp_path / "other")
-    (tmp_path / "study" / "study.json").write_text("{")
-    with raises(ModelError, "opened"):
-        tuned(rows, max_trials=1, study=tmp_path / "study")
+    tuned(rows, max_trials=1, study=tmp_path / "small", max_size="1MB")
+    with raises(ModelError, "it has other size limit."):
+        tuned(rows, max_trials=1, study=tmp_path / "small", max_size="2MB")
+
+
+def test_a_damaged_study(rows: Any, tmp_path: Path) -> None:
+    """Answers that are lost cost the interval and ensembles; what the study is, or its trials, can't be lost."""
+    (tmp_path / "study.json.7").touch()  # another process is about to begin it
+    whole = tuned(rows, max_trials=2, study=tmp_path)
+    answers = tmp_path / f"answers-{whole.best.number}.npz"
+    for content in (b"", b"PK\x03\x04 cut off", answers.read_bytes()[:-9]):
+        answers.write_bytes(content)
+        assert tuned(rows, max_trials=2, study=tmp_path).interval is None
+    for name, content in (("journal.log", b'{"op_code":\n{}\n'), ("study.json", b"{"), ("study.json", b"[]"),
+                          ("study.json", b"\xff")):  # fmt: skip
+        (tmp_path / name).write_bytes(content)
+        with raises(ModelError, "opened", str(tmp_path)):
+            tuned(rows, max_trials=2, study=tmp_path)
 
 
 def test_an_interrupt_gives_the_best_so_far(rows: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -300,10 +316,32 @@ def test_an_interrupt_gives_the_best_so_far(rows: Any, tmp_path: Path, monkeypat
     assert len([trial for trial in result.trials if len(trial.members) == 1]) == 2
     assert result.notes[0] == "The search was interrupted: this is the best so far."
     assert result.model.rank(rows[0][:1], k=1).names
-    calls.clear()
-    calls.extend([None] * 3)
-    again = tuned(rows, study=tmp_path / "study", max_trials=3)
-    assert again.trials[2].members[0] == next(call for call in calls[3:] if call is not None)
+
+
+@pytest.mark.parametrize("at", [1, 3, 10])
+def test_an_interrupted_study_ends_as_one_that_never_stopped(
+    at: int, rows: Any, result: sylvan.TuneResult, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the default model, in a setting to begin with, and in one that the sampler drew."""
+    measure, calls = Workbench.measure, []
+
+    def interrupted(self: Any, setting: Any, rung: int) -> Any:
+        calls.append(setting)
+        if len(calls) == at:
+            raise KeyboardInterrupt
+        return measure(self, setting, rung)
+
+    monkeypatch.setattr(Workbench, "measure", interrupted)
+    if at == 1:
+        with pytest.raises(KeyboardInterrupt):
+            tuned(rows, study=tmp_path / "study", max_trials=11)
+    else:
+        assert tuned(rows, study=tmp_path / "study", max_trials=11).notes
+    whole = tuned(rows, study=tmp_path / "study", max_trials=11)
+    assert [replace(trial, seconds=0, latency=0) for trial in whole.trials] == [
+        replace(trial, seconds=0, latency=0) for trial in result.trials
+    ]
+    assert whole.to_toml() == result.to_toml()
 
 
 def test_an_interrupt_before_any_trial(rows: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,7 @@ from dataclasses import replace
 from functools import reduce
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 import numpy.typing as npt
@@ -61,11 +62,13 @@ class Study:
         self.space, self.seed = space, seed
         self.folder = None if folder is None else Path(folder)  # where the study lies
         self._tops: dict[int, TopK] = {}
-        storage = None
+        storage, storages = None, self.optuna.storages
         if self.folder is not None:
             _check_identity(self.folder, identity)
-            journal = self.optuna.storages.journal.JournalFileBackend(str(self.folder / "journal.log"))
-            storage = self.optuna.storages.JournalStorage(journal)
+            try:
+                storage = storages.JournalStorage(storages.journal.JournalFileBackend(str(self.folder / "journal.log")))
+            except Exception as error:  # a damaged journal raises all kinds
+                raise ModelError(f"The study in {str(folder)!r} can't be opened: {error}.") from error
         pruner = self.optuna.pruners.SuccessiveHalvingPruner(min_resource=1, reduction_factor=3)
         self._study = self.optuna.create_study(
             study_name="sylvan", direction="maximize", storage=storage, pruner=pruner, load_if_exists=True
@@ -76,8 +79,8 @@ class Study:
     def ask(self, best: Sequence[int] = ()) -> Any:
         """The next trial of the engine: a start, or in turns a variation of the best and what the sampler draws."""
         trials = self._study.get_trials(deepcopy=False)
-        n_before = len(trials)
-        if best and n_before % 2 and all(trial.state != self.optuna.trial.TrialState.WAITING for trial in trials):
+        n_before = sum(trial.state != self.optuna.trial.TrialState.WAITING for trial in trials)
+        if best and n_before % 2 and n_before == len(trials):
             # A variation of one of the best, in half of all cases of the first.
             rng = np.random.default_rng([self.seed, n_before])
             chosen = 0 if rng.random() < 0.5 else int(rng.integers(len(best)))
@@ -106,9 +109,8 @@ class Study:
             self._study.tell(trial, state=state.PRUNED if learned else state.FAIL)
 
     def give_back(self, trial: Any) -> None:
-        """A trial that was interrupted will be tried again when the study resumes."""
-        self._study.tell(trial, state=self.optuna.trial.TrialState.FAIL)
-        self._study.enqueue_trial(trial.params, user_attrs={"whole": bool(trial.user_attrs.get("whole"))})
+        """A trial that was interrupted waits, as the same one, until the study resumes."""
+        self._study._storage.set_trial_state_values(trial._trial_id, state=self.optuna.trial.TrialState.WAITING)
 
     def records(self) -> list[Trial]:
         """All trials that have ended, those of other processes and earlier ones too, by number."""
@@ -119,7 +121,7 @@ class Study:
     def top(self, number: int) -> TopK | None:
         """The answers of a complete trial; None where they are lost."""
         if number not in self._tops and self.folder is not None:
-            lost = contextlib.suppress(OSError, KeyError, ValueError)
+            lost = contextlib.suppress(OSError, KeyError, ValueError, EOFError, BadZipFile)
             with lost, np.load(self.folder / f"answers-{number}.npz", allow_pickle=False) as arrays:
                 self._tops[number] = TopK(arrays["labels"], arrays["scores"])
         return self._tops.get(number)
@@ -131,15 +133,15 @@ def _check_identity(folder: Path, identity: dict[str, Any]) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if path.is_file():
-            stored = json.loads(path.read_text("utf-8"))
-        elif any(folder.iterdir()):
+            stored = {**json.loads(path.read_text("utf-8"))}
+        elif any(not place.name.startswith(path.name) for place in folder.iterdir()):  # another process may begin it
             raise ModelError(f"The folder {str(folder)!r} holds something other than a study: give another one.")
         else:
             stored = identity
             part = folder / f"study.json.{os.getpid()}"
             part.write_text(json.dumps(identity), "utf-8")
             os.replace(part, path)
-    except (OSError, json.JSONDecodeError) as error:
+    except (OSError, TypeError, UnicodeDecodeError, json.JSONDecodeError) as error:
         raise ModelError(f"The study in {str(folder)!r} can't be opened: {error}.") from error
     differing = sorted(name for name in identity if stored.get(name) != identity[name])
     if differing:
@@ -186,7 +188,7 @@ class Search:
             trial = self.study.ask([best.number for best in leaders(self.best())])
             try:
                 record, top = self._try(trial)
-            except KeyboardInterrupt:
+            except BaseException:  # Ctrl-C, or a budget that is too short
                 self.study.give_back(trial)
                 raise
             self.study.tell(trial, record, top)

@@ -296,6 +296,7 @@ def tune(
         budget = _BUDGET
     allowed = Budget(None if budget is None else parse_seconds(budget, "budget"), clock)
     check_value("seed", seed, Number(int, 0, 2**31 - 1), "tune")
+    seed = int(seed)
     resolve_jobs(n_jobs)
     rows, labels, vocabulary, inputs = _training_rows(X, Y)
     train, apart = split_rows(np.diff(labels.indptr) > 0, holdout, groups, seed)
@@ -316,7 +317,7 @@ def tune(
     long = isinstance(rows, list) and sum(map(len, rows)) > LONG * len(rows)
     space = Space(bench.texts, chosen.tail, limits.size is not None, seed, with_encoder, long)
     identity = data_identity(rows, labels, apart, metric=chosen.name, seed=seed, encoder=with_encoder) | {
-        "size limit": limits.size is not None, "ranges": space.checksum()
+        "size limit": limits.size or False, "ranges": space.checksum()
     }  # fmt: skip
     notes = []
     with quiet(), warnings.catch_warnings():
