@@ -91,6 +91,31 @@ def test_each_row(ending: str, call: Any, answered: Any) -> None:
         assert np.mean([float(row[name]) for row in found]) == pytest.approx(result["measures"][name][str(K)])
 
 
+def test_rows_with_other_fields_each_keep_their_columns(call: Any) -> None:
+    rows = [{"text": "whales at sea", "labels": ["Whaling"], "shelf": "a"}, {"text": "bread", "labels": ["Baking"]},
+            {"text": "a cake", "labels": ["Baking"], "years": [1999, 2001]}]  # fmt: skip
+    data.write_records("rows.jsonl", rows)
+    call("evaluate {text-model} rows.jsonl --per-row rows.csv -q")
+    found = list(csv.DictReader(Path("rows.csv").read_text("utf-8").splitlines()))
+    assert [row["shelf"] for row in found] == ["a", "", ""] and [row["labels"] for row in found] == ["1"] * 3
+    assert [row["years"] for row in found] == ["", "", "1999; 2001"]
+
+
+def test_a_row_is_once_in_a_group_and_never_in_none(call: Any) -> None:
+    values = [["a", "a"], ["a", "b"], [], None, "b"]
+    rows = [{"text": "whales", "labels": ["Whaling"], "shelf": value} for value in values]
+    data.write_records("rows.jsonl", rows)
+    found = evaluated(call, "{text-model} rows.jsonl --groups shelf")["groups"]["shelf"]
+    assert {name: each["size"] for name, each in found.items()} == {"a": 2, "b": 2, "(none)": 2}
+
+
+def test_models_that_know_other_labels_share_no_row(call: Any, refused: Any) -> None:
+    for name in ("Ash", "Elm"):
+        sylvan.TextModel().fit(["a tree", "a leaf"], [[name], [name]]).save(name)
+    data.write_jsonl("trees.jsonl", ["a tree", "a leaf"], [["Ash"], ["Elm"]])
+    refused("no row in common", "evaluate Ash trees.jsonl --known-labels --compare Elm")
+
+
 def test_groups_of_rows(call: Any, answered: Any) -> None:
     result = evaluated(call, f"{{text-model}} {{records}} -k {K} --groups language --groups shelf")
     assert {name: each["size"] for name, each in result["groups"]["language"].items()} == {"de": 30, "en": 29}
@@ -171,6 +196,8 @@ WRONG = [
     ("{records} {records} --groups frequency", "--groups frequency"),
     ("other.jsonl {records}", "A model is a folder"),
     ("{records} {records} --figure a.png", "--figure"),
+    ("{records} {records} --known-labels", "--known-labels is for models"),
+    ("{records} {records} --filter-labels few.jsonl", "--filter-labels is for models"),
     ("{text-model} {records} --per-label a.xlsx", ".csv"),
     ("{text-model} - --compare {text-model}", "stdin"),
     ("{text-model} - --groups language", "stdin"),

@@ -104,6 +104,9 @@ def test_a_matrix_with_groups_and_a_study(call: Any, refused: Any) -> None:
     assert call(f"{tune} 3").err.splitlines()[1].startswith("#2 nDCG@3")
     Path("groups.npy").write_bytes(b"nothing")
     refused("can't be read as an array of groups", f"{tune} 2")
+    Path("groups.npy").write_bytes(b"")
+    refused("can't be read as an array of groups", f"{tune} 2")
+    refused("--study and --model are both 'n'", "tune {train.jsonl} --model n --study ./n --max-trials 1")
 
 
 @pytest.mark.usefixtures("books")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -205,6 +206,11 @@ def test_saving_its_three_forms(tagger: tuple, tmp_path: Path) -> None:
     assert (tmp_path / "a.html").read_text("utf-8") == found.html()
     assert (tmp_path / "a.txt").read_text("utf-8") == found.text() + "\n"
     assert json.loads((tmp_path / "a.json").read_text("utf-8")) == found.to_dict()
+    for name in ("a.html", "a.JSON"):
+        found.save(tmp_path / f"{name}.gz")
+        found.save(tmp_path / name)
+        assert gzip.decompress((tmp_path / f"{name}.gz").read_bytes()) == (tmp_path / name).read_bytes()
+    assert json.loads((tmp_path / "a.JSON").read_text("utf-8")) == found.to_dict()
     with raises(DataError, "written"):
         found.save(tmp_path / "missing" / "a.html")
 

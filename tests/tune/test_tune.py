@@ -25,6 +25,7 @@ from sylvan import TfidfVectorizer, XRLinear, metrics, store
 from sylvan.arrays import validate
 from sylvan.arrays.topk import TopK
 from sylvan.errors import DataError, ModelError, ParameterError, TuningError
+from sylvan.metrics import figures
 from sylvan.tune import workbench
 from sylvan.tune.result import Budget, Limits, Trial
 from sylvan.tune.search import Search
@@ -370,6 +371,17 @@ def test_the_report_has_figures_and_a_page(result: sylvan.TuneResult, tmp_path: 
     assert result.best.words() in page and "[parameters]" in page and "<script" not in page
     result.save_report(tmp_path / "b")
     assert (tmp_path / "b" / "pareto.svg").read_text("utf-8") == drawn
+
+
+def test_a_figure_has_the_name_that_was_asked_for(result: sylvan.TuneResult, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    result.draw(str(tmp_path / "front.svg"))
+    assert [path.name for path in tmp_path.iterdir()] == ["front.svg"]
+    for name in ("front", "front.txt"):
+        with raises(DataError, ".png, .svg or .pdf", name):
+            result.draw([tmp_path / name])
+    figures.draw_panels(tmp_path / "a.svg", "m$_$ on $5", [lambda axes: None])
+    assert "m$_$ on $5" in (tmp_path / "a.svg").read_text("utf-8")  # and no formula
 
 
 def test_a_report_without_matplotlib(

@@ -114,8 +114,9 @@ class Details:
         rows: dict[str, list[int]] = {}
         for row, record in enumerate(self._records()):
             value = record.get(field)
-            for each in value if isinstance(value, list) else [value]:
-                rows.setdefault("(none)" if each in (None, "") else str(each), []).append(row)
+            values = value or [None] if isinstance(value, list) else [value]
+            for each in dict.fromkeys("(none)" if each in (None, "") else str(each) for each in values):
+                rows.setdefault(each, []).append(row)
         if field not in self.source.fields() and set(rows) == {"(none)"}:
             listed = ", ".join(map(repr, self.source.fields()))
             raise DataError(f"--groups {field}: {self.source.name} has no such field. Its fields are {listed}.")
@@ -147,11 +148,14 @@ def write_table(path: str, rows: Iterable[Mapping[str, Any]]) -> None:
     if mark is None:
         write_records(path, rows)
         return
+    listed = list(rows)
+    names = dict.fromkeys(name for row in listed for name in row)  # not every record has the same fields
     with open_write(path) as stream:
-        for number, row in enumerate(rows):
-            cells = ["; ".join(cell) if isinstance(cell, list) else cell_of(cell) for cell in row.values()]
-            lines = [cell_line(row, mark)] if not number else []
-            stream.write("".join([*lines, cell_line(cells, mark)]).encode("utf-8", "replace"))
+        stream.write(cell_line(names, mark).encode("utf-8", "replace"))
+        for row in listed:
+            values = (row.get(name) for name in names)
+            cells = ["; ".join(map(str, cell)) if isinstance(cell, list) else cell_of(cell) for cell in values]
+            stream.write(cell_line(cells, mark).encode("utf-8", "replace"))
 
 
 def show_groups(name: str, k: int, found: Mapping[str, Group]) -> None:
@@ -176,6 +180,8 @@ def side_by_side(first: Any, second: Any, at: Sequence[int]) -> dict[str, dict[s
     """The differences of two evaluations, with ``rows``, ``truth`` and ``top`` each, over the rows that both measured,
     by measure with its cut-off."""
     common, *places = np.intersect1d(first.rows, second.rows, assume_unique=True, return_indices=True)
+    if not len(common):
+        raise DataError("Both measure no row in common: leave out --known-labels, or give models of the same labels.")
     values = [row_values(each.truth, each.top, at) for each in (first, second)]
     result: dict[str, dict[str, Any]] = {}
     for name in values[0]:

@@ -485,6 +485,8 @@ def command(model: str, test: str, at: tuple[int, ...], json_: str | None, **fla
 def _detailed(model: str, test: str, at: tuple[int, ...], flags: Mapping[str, Any]) -> tuple[Any, Measured, Details]:
     """A model (None for a file of answers), what is measured of it, and what that is made of."""
     if os.path.isfile(model):
+        if unused := next((name for name in ("known_labels", "filter_labels") if flags[name]), None):
+            raise DataError(f"--{unused.replace('_', '-')} is for models, and {model} holds answers.")
         titles, source = read_titles({**flags, "vocabulary": flags["subjects"]}), open_input(test, flags)
         if not isinstance(source, TextInput):
             raise DataError(f"Answers in a file are to texts with labels, but {source.name} is {source.words}.")

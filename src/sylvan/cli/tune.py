@@ -73,6 +73,8 @@ def command(ctx: click.Context, /, train: str, folder: str, report: str | None, 
     check_target(folder)
     if os.path.exists(report) and not os.path.isdir(report):
         raise DataError(f"The report is a folder, but {report!r} is a file: give another one with --report.")
+    if flags["study"] is not None and os.path.realpath(flags["study"]) == os.path.realpath(folder):
+        raise DataError(f"--study and --model are both {folder!r}: give each a folder of its own.")
     source: Any = open_input(train, flags, part="trn")
     options = {name: flags[name] for name in _OF_TUNE}
     with quietly(flags), on_cluster(flags["ray_address"], flags["threads"]):
@@ -102,7 +104,7 @@ def _groups(groups: str, source: Any) -> Any:
     if groups.endswith(".npy"):
         try:
             return np.load(groups, allow_pickle=False)
-        except ValueError as error:
+        except (EOFError, ValueError) as error:
             raise DataError(f"{groups} can't be read as an array of groups: {error}.") from error
     if not isinstance(source, TextInput) or source.format not in COLUMNS:
         raise DataError(f"--groups takes a .npy file for {source.name}, which has no fields. Got {groups!r} instead.")

@@ -315,10 +315,9 @@ class Explanation:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the explanation to a file: a page for ``.html``, data for ``.json``, text for anything else."""
-        name = os.fspath(path).lower()
-        check_ending(path, (".html", ".htm", ".json", ".txt", ".md", ""))
-        data = json.dumps(self.to_dict(), ensure_ascii=False, indent=1) if name.endswith(".json") else self.text()
-        content = self.html() if name.endswith((".html", ".htm")) else data + "\n"
+        ending = check_ending(path, (".html", ".htm", ".json", ".txt", ".md", ""))
+        data = json.dumps(self.to_dict(), ensure_ascii=False, indent=1) if ending == ".json" else self.text()
+        content = self.html() if ending in (".html", ".htm") else data + "\n"
         with open_write(path) as stream:
             stream.write(content.encode("utf-8", "replace"))
 

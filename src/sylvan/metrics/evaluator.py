@@ -83,8 +83,7 @@ def propensities_of_counts(counts: Any, n_rows: int, A: float = 0.55, B: float =
     Raises
     ------
     ParameterError
-        When ``A`` or ``B`` is not a finite number, ``A`` is negative or ``B`` not above 0; when ``n_rows`` is no int
-        from 1.
+        When ``A`` is no finite number from 0, ``B`` none above 0, or ``n_rows`` no int from 1.
     DataError
         When a count is not in [0, n_rows].
 

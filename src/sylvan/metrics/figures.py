@@ -21,24 +21,27 @@ def need_matplotlib(reason: str = "Figures need") -> None:
     need_extra(f"{reason} matplotlib", "plot", "matplotlib", refusal=DataError)
 
 
-def can_draw(path: str) -> bool:
+def can_draw(path: str | os.PathLike[str]) -> bool:
     """Whether the name of a file ends in one of :data:`FORMATS`."""
     return os.path.splitext(path)[1].lower() in (".png", ".svg", ".pdf")
 
 
 def draw_panels(
-    paths: Sequence[str | os.PathLike[str]], title: str, panels: Sequence[Callable[[Any], None]],
-    size: tuple[float, float] | None = None, rows: int = 1,
+    paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], title: str,
+    panels: Sequence[Callable[[Any], None]], size: tuple[float, float] | None = None, rows: int = 1,
 ) -> None:  # fmt: skip
     """Draw panels, row by row from left to right, into each of ``paths``, whose endings say the format."""
     from matplotlib import rc_context
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
+    paths = [paths] if isinstance(paths, str | os.PathLike) else paths
+    if wrong := [os.fspath(path) for path in paths if not can_draw(path)]:
+        raise DataError(f"A figure is drawn into a {FORMATS} file, not {wrong[0]!r}.")
     figure = Figure(figsize=size or (4.6 * len(panels), 4.2), layout="constrained")
     FigureCanvasAgg(figure)
     if title:
-        figure.suptitle(title, fontsize=11)
+        figure.suptitle(title.replace("$", r"\$"), fontsize=11)  # which else begins a formula
     for axes, paint in zip(np.ravel(figure.subplots(rows, len(panels) // rows)), panels, strict=True):
         paint(axes)
         axes.grid(color="#dddddd", linewidth=0.6)

@@ -69,9 +69,8 @@ class Block:
 
 
 def check_truth(Y: Any, top: Any, others: dict[str, int] | None = None) -> validate.Csr:
-    """The true labels as canonical CSR, by the ids of the answers: those of named answers are looked up by name, and in
-    ``others`` those that batches before have named alone. Of answers without names, lists of ids may be followed by
-    answers beyond their highest id."""
+    """The true labels as canonical CSR, by the ids of the answers: those of named ones by name, of unknown names in
+    ``others``. Of answers without names, lists of ids may be followed by answers beyond their highest id."""
     return true_labels(Y, top.vocabulary, others=others) if isinstance(top, NamedTopK) else validate.labels(Y)
 
 

@@ -361,18 +361,18 @@ class TuneResult:
         (place / "report.html").write_text("".join(_page(self, picture)), "utf-8")
         return [*texts, "report.html", *drawings]
 
-    def draw(self, paths: Sequence[str | os.PathLike[str]]) -> None:
+    def draw(self, paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> None:
         """Draw every complete trial's score against its size, training time and latency, and the Pareto front of each.
 
         Parameters
         ----------
-        paths : sequence of path
+        paths : path or sequence of path
             ``.png``, ``.svg`` or ``.pdf`` files.
 
         Raises
         ------
         DataError
-            When matplotlib isn't installed.
+            When matplotlib isn't installed, or a name ends otherwise.
         """
         figures.need_matplotlib()
         complete = [trial for trial in self.trials if trial.state == "complete" and trial.score is not None]

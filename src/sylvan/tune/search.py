@@ -62,13 +62,7 @@ class Study:
         self.space, self.seed = space, seed
         self.folder = None if folder is None else Path(folder)  # where the study lies
         self._tops: dict[int, TopK] = {}
-        storage, storages = None, self.optuna.storages
-        if self.folder is not None:
-            _check_identity(self.folder, identity)
-            try:
-                storage = storages.JournalStorage(storages.journal.JournalFileBackend(str(self.folder / "journal.log")))
-            except Exception as error:  # a damaged journal raises all kinds
-                raise ModelError(f"The study in {str(folder)!r} can't be opened: {error}.") from error
+        storage = None if self.folder is None else _opened(self.folder, identity, self.optuna.storages)
         pruner = self.optuna.pruners.SuccessiveHalvingPruner(min_resource=1, reduction_factor=3)
         self._study = self.optuna.create_study(
             study_name="sylvan", direction="maximize", storage=storage, pruner=pruner, load_if_exists=True
@@ -127,13 +121,13 @@ class Study:
         return self._tops.get(number)
 
 
-def _check_identity(folder: Path, identity: dict[str, Any]) -> None:
-    """Refuse a folder with something other than this study; mark one that is empty."""
+def _opened(folder: Path, identity: dict[str, Any], storages: Any) -> Any:
+    """The trials in a folder, which is marked if it's empty; refuse one with something other than this study."""
     path = folder / "study.json"
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if path.is_file():
-            stored = {**json.loads(path.read_text("utf-8"))}
+            stored = dict(json.loads(path.read_text("utf-8")))
         elif any(not place.name.startswith(path.name) for place in folder.iterdir()):  # another process may begin it
             raise ModelError(f"The folder {str(folder)!r} holds something other than a study: give another one.")
         else:
@@ -141,7 +135,10 @@ def _check_identity(folder: Path, identity: dict[str, Any]) -> None:
             part = folder / f"study.json.{os.getpid()}"
             part.write_text(json.dumps(identity), "utf-8")
             os.replace(part, path)
-    except (OSError, TypeError, UnicodeDecodeError, json.JSONDecodeError) as error:
+        trials = storages.JournalStorage(storages.journal.JournalFileBackend(str(folder / "journal.log")))
+    except ModelError:
+        raise
+    except Exception as error:  # a damaged file raises all kinds
         raise ModelError(f"The study in {str(folder)!r} can't be opened: {error}.") from error
     differing = sorted(name for name in identity if stored.get(name) != identity[name])
     if differing:
@@ -149,6 +146,7 @@ def _check_identity(folder: Path, identity: dict[str, Any]) -> None:
             f"The study in {str(folder)!r} is of another tuning: it has other {' and '.join(differing)}. Give "
             "another folder, or the same data and options."
         )
+    return trials
 
 
 class Search:

@@ -390,8 +390,6 @@ class BucketReport:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Draw the report into a PNG, SVG or PDF file."""
         name = os.fspath(path)
-        if not figures.can_draw(name):
-            raise DataError(f"A report is drawn into a {figures.FORMATS} file, not {name!r}.")
         figures.need_matplotlib()
         panels = (self._draw_loads, self._draw_candidates, self._draw_affinity, self._draw_moves)
         try:
