@@ -112,6 +112,8 @@ def test_rules_that_make_no_sense(rule: dict[str, object], words: object) -> Non
 
 
 def test_thresholds_of_another_shape_or_range() -> None:
+    with raises(DataError, "threshold holds text, but must hold numbers."):
+        StoppingRule.of(None, ["0.5", "a"], None, None, 2)
     with raises(DataError, "(3,)", 4):
         chosen(threshold=[0.1, 0.2, 0.3])
     with raises(DataError, "[0, 1]", "nan", "label 2"):

@@ -264,10 +264,8 @@ def as_array(values: Any, name: str) -> npt.NDArray[Any]:
 
 
 def _text_error(name: str) -> DataError:
-    return DataError(
-        f"{name} holds text, but this model needs numbers. TextModel(TfidfVectorizer(), model) learns from "
-        "texts and named labels."
-    )
+    way = "this model needs numbers. TextModel(TfidfVectorizer(), model) learns from texts and named labels."
+    return DataError(f"{name} holds text, but {way if name == 'X' else 'must hold numbers.'}")
 
 
 def needs_double(dtype: np.dtype[Any], name: str) -> bool:
