@@ -113,7 +113,11 @@ def test_models_that_know_other_labels_share_no_row(call: Any, refused: Any) -> 
     for name in ("Ash", "Elm"):
         sylvan.TextModel().fit(["a tree", "a leaf"], [[name], [name]]).save(name)
     data.write_jsonl("trees.jsonl", ["a tree", "a leaf"], [["Ash"], ["Elm"]])
-    refused("no row in common", "evaluate Ash trees.jsonl --known-labels --compare Elm")
+    refused("other labels each", "evaluate Ash trees.jsonl --known-labels --compare Elm")
+    sylvan.TextModel().fit(["a tree", "a leaf"], [["Ash", "Elm"], ["Elm"]]).save("both")
+    data.write_jsonl("trees.jsonl", ["a tree", "a leaf"], [["Ash"], ["Elm", "Ash"]])
+    refused("other labels each", "evaluate both trees.jsonl --known-labels --compare Ash")
+    call("evaluate both trees.jsonl --compare Ash -q")
 
 
 def test_groups_of_rows(call: Any, answered: Any) -> None:
@@ -198,7 +202,7 @@ WRONG = [
     ("{records} {records} --figure a.png", "--figure"),
     ("{records} {records} --known-labels", "--known-labels is for models"),
     ("{records} {records} --filter-labels few.jsonl", "--filter-labels is for models"),
-    ("{text-model} {records} --per-label a.xlsx", ".csv"),
+    ("{text-model} none.jsonl --per-label a.xlsx", ".csv"),  # before anything is read
     ("{text-model} - --compare {text-model}", "stdin"),
     ("{text-model} - --groups language", "stdin"),
     ("{text-model} {records} --compare none", "none"),

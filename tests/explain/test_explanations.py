@@ -195,6 +195,7 @@ def test_a_page_of_hostile_names_and_texts(tagger: tuple, model: XRLinear, data:
     attributes = {"lang", "charset", "http-equiv", "content", "name", "class", "style"}
     assert {name for name, _ in parser.attributes} <= attributes
     assert "http:" not in page and "https:" not in page and "url(" not in page and "@import" not in page
+    assert "می\u200cخواهم" in as_page([replace(found, name="می\u200cخواهم")])  # a letter of Persian words
     assert HOSTILE[0] in parser.words and "\x1b" not in page and "\x07" not in page
     assert "\x1b" not in found.text() and "prefers-color-scheme: dark" in page and "default-src 'none'" in page
 

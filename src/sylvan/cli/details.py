@@ -26,6 +26,7 @@ from sylvan.metrics.resampling import difference, interval, share_interval
 _MOST = 20  # groups that are printed
 LEAST_P = 0.001  # that so many permutations tell well
 _MARKS = {".csv": ",", ".tsv": "\t"}
+TABLES = (*_MARKS, ".jsonl", "")  # endings
 _OF_ROWS = ("row", "labels", "suggested", "right", "P", "R", "nDCG", "F1", "found", "wrong", "missed")
 Group = dict[str, Any]  # "size", and by measure its value and the ends of its interval
 
@@ -144,7 +145,7 @@ def _of_rows(values: Mapping[str, Any], rows: Sequence[int]) -> Group:
 
 def write_table(path: str, rows: Iterable[Mapping[str, Any]]) -> None:
     """Write rows of one form: a table where the name ends in .csv or .tsv, else JSON lines."""
-    mark = _MARKS.get(check_ending(path, (*_MARKS, ".jsonl", "")))
+    mark = _MARKS.get(check_ending(path, TABLES))
     if mark is None:
         write_records(path, rows)
         return
@@ -180,8 +181,9 @@ def side_by_side(first: Any, second: Any, at: Sequence[int]) -> dict[str, dict[s
     """The differences of two evaluations, with ``rows``, ``truth`` and ``top`` each, over the rows that both measured,
     by measure with its cut-off."""
     common, *places = np.intersect1d(first.rows, second.rows, assume_unique=True, return_indices=True)
-    if not len(common):
-        raise DataError("Both measure no row in common: leave out --known-labels, or give models of the same labels.")
+    sizes = [np.diff(each.truth.indptr)[rows] for each, rows in zip((first, second), places, strict=True)]
+    if not len(common) or not np.array_equal(*sizes):
+        raise DataError("The two are measured by other labels each, those that it knows: leave out --known-labels.")
     values = [row_values(each.truth, each.top, at) for each in (first, second)]
     result: dict[str, dict[str, Any]] = {}
     for name in values[0]:

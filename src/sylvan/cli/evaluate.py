@@ -16,7 +16,7 @@ import scipy.sparse as sp
 from sylvan import metrics, store
 from sylvan.arrays.topk import TopK, resized
 from sylvan.cli import options as of
-from sylvan.cli.details import Details, check_figures, show_groups, show_side_by_side, side_by_side, write_table
+from sylvan.cli.details import TABLES, Details, check_figures, show_groups, show_side_by_side, side_by_side, write_table
 from sylvan.cli.groups import titles_for
 from sylvan.cli.io.answers import read_answers
 from sylvan.cli.io.inputs import NO_LABELS, FilteredPairs, TextInput, open_input, read_titles
@@ -24,6 +24,7 @@ from sylvan.cli.io.matrices import MatrixInput, widened
 from sylvan.cli.models import codes_of, input_for, learned_rows, load_model, save_model, text_name, training_name
 from sylvan.cli.session import Session, folder_size, keep_inputs, quietly, say, write_text
 from sylvan.data.other_fields import plain
+from sylvan.data.streams import check_ending
 from sylvan.errors import DataError
 from sylvan.hub.card import MEASURED
 from sylvan.labels.vocabulary import Numbers
@@ -455,6 +456,8 @@ def command(model: str, test: str, at: tuple[int, ...], json_: str | None, **fla
 
     keep_inputs("json_", "per_label", "per_row", "figures")
     check_figures(flags["figures"])
+    for table in filter(None, (flags["per_label"], flags["per_row"])):
+        check_ending(table, TABLES)
     if test == "-" and flags["compare"] is not None:
         raise DataError("--compare reads the rows twice, and stdin can be read once: save them.")
     if flags["figures"] and os.path.isfile(model):

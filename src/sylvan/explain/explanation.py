@@ -125,8 +125,8 @@ def number(value: float) -> str:
 
 
 def printable(text: str) -> str:
-    """Text on one line, without characters that would move a terminal's cursor or change its colours."""
-    return "".join(c if c.isprintable() else "�" for c in " ".join(text.split()))
+    """Text on one line, without what would move a terminal's cursor or change its colours, unlike the two joiners."""
+    return "".join(c if c.isprintable() or c in "\u200c\u200d" else "�" for c in " ".join(text.split()))
 
 
 def verdict(result: Explanation) -> str:

@@ -190,10 +190,8 @@ def _answers(Y: Any, top: Any, width: int, labelled: bool = True) -> tuple[TopK,
 def _need_probabilities(scores: npt.NDArray[Any]) -> None:
     if scores.size and not (scores.min() >= 0 and scores.max() <= 1):
         worst = float(scores.max() if scores.min() >= 0 else scores.min())
-        raise DataError(
-            f"Probabilities must be in [0, 1]. Got {worst:.6g}: predict_proba gives some, and so does "
-            "model.probabilities(top)."
-        )
+        ways = "predict_proba gives some, and so does model.probabilities(top)"
+        raise DataError(f"Probabilities must be in [0, 1]. Got {worst:.6g}: {ways}.")
 
 
 def _binned(top: TopK, right: npt.NDArray[np.bool_], k: int, n_bins: int, bins: Binning) -> Reliability:

@@ -258,8 +258,8 @@ def macro_precision(Y: Any, top: Any, at: At = (1, 3, 5)) -> dict[int, float]:
 
     The mean over labels: ``(1/L) sum_l tp_l / (tp_l + fp_l)``. A label that is never answered counts as
     0, and so does one that is never true, as in the source and in scikit-learn's
-    ``precision_score(average="macro", zero_division=0)``. L is the number of columns of ``Y``, or one
-    more than the highest label when ``Y`` is lists.
+    ``precision_score(average="macro", zero_division=0)``. L is the number of columns of ``Y``, or when
+    ``Y`` is lists one more than the highest label of these and of the answers.
 
     Parameters, result and errors as in :func:`precision`.
 

@@ -352,7 +352,7 @@ class Space:
             if value != _plain(self._usual_value(model, name)):
                 parameters[name] = value
         if self.seed != getattr(self.usual[model], "seed", self.seed):
-            parameters["seed"] = self.seed
+            parameters["seed"] = int(self.seed)
         text = {name: dimension.suggest(trial, f"text.{name}") for name, dimension in self.of_text.items()}
         if "terms" in text:
             text |= dict(zip(_KINDS, text.pop("terms"), strict=True))

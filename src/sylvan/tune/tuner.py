@@ -296,7 +296,6 @@ def tune(
         budget = _BUDGET
     allowed = Budget(None if budget is None else parse_seconds(budget, "budget"), clock)
     check_value("seed", seed, Number(int, 0, 2**31 - 1), "tune")
-    seed = int(seed)
     resolve_jobs(n_jobs)
     rows, labels, vocabulary, inputs = _training_rows(X, Y)
     train, apart = split_rows(np.diff(labels.indptr) > 0, holdout, groups, seed)
@@ -316,7 +315,7 @@ def tune(
         encoder_of(XRTransformer(with_encoder, frozen=True))  # which says why it can't be opened
     long = isinstance(rows, list) and sum(map(len, rows)) > LONG * len(rows)
     space = Space(bench.texts, chosen.tail, limits.size is not None, seed, with_encoder, long)
-    identity = data_identity(rows, labels, apart, metric=chosen.name, seed=seed, encoder=with_encoder) | {
+    identity = data_identity(rows, labels, apart, metric=chosen.name, seed=int(seed), encoder=with_encoder) | {
         "size limit": limits.size or False, "ranges": space.checksum()
     }  # fmt: skip
     notes = []
