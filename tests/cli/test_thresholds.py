@@ -100,12 +100,14 @@ def test_the_best_threshold_is_noted_in_the_model(call: Any, refused: Any, files
         refused("'threshold' isn't what thresholds writes", "inspect m")
 
 
-def test_a_precision_that_no_threshold_has(call: Any, files: Any) -> None:
+def test_a_precision_that_no_threshold_has(call: Any, refused: Any, files: Any) -> None:
     test = data.read_jsonl(files("test.jsonl"))
     wrong = [["Chess"] if "Chess" not in row else ["Baking"] for row in test.labels]
     data.write_jsonl("wrong.jsonl", test.texts, wrong)
     said = call("thresholds {text-model} wrong.jsonl --precision 0.99 -q").out
     assert "No threshold has a precision of 99%" in said
+    data.write_jsonl("unknown.jsonl", ["zzzz"], [["Chess"]])  # of which no suggestion is made
+    refused("None of the suggestions for unknown.jsonl is right", "thresholds {text-model} unknown.jsonl")
 
 
 def test_branches_have_thresholds_of_their_own(call: Any, refused: Any, files: Any) -> None:

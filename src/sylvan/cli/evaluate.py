@@ -453,7 +453,6 @@ def command(model: str, test: str, at: tuple[int, ...], json_: str | None, **fla
       sylvan evaluate runs/m test.jsonl --per-label labels.csv --per-row rows.csv
       sylvan evaluate runs/m test.jsonl --compare runs/n
     """
-
     keep_inputs("json_", "per_label", "per_row", "figures")
     check_figures(flags["figures"])
     for table in filter(None, (flags["per_label"], flags["per_row"])):

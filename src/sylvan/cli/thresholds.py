@@ -156,7 +156,6 @@ def _draw(paths: tuple[str, ...], title: str, pairs: Pairs) -> None:
     by_k = [pairs.rates(pairs.first(k)) for k in ks]
     quality = {"precision": figures.BLUE, "recall": figures.ORANGE, "f1": figures.GREEN}
     shares = {"none": figures.GREY, "all_right": figures.BLUE}
-
     words = {"f1": "F1", "none": "without a suggestion", "all_right": "all suggestions right"}
 
     def panel(x: Any, rates: Any, colours: dict[str, str], labels: tuple[str, ...], axes: Any) -> None:
@@ -220,6 +219,8 @@ def command(model: str, test: str, precision: float | None, json_: str | None, s
         measured = replace(measured, learned_from=training_name(model, source.path))
         assert measured.top is not None
         pairs = Pairs.of(measured.truth, probabilities_of(loaded, measured.top))
+        if not pairs.right.any():
+            raise DataError(f"None of the suggestions for {source.name} is right: there is no threshold to choose.")
         masks = {} if titles is None or precision is None else by_branch([*codes_of(loaded), *measured.others], titles)
         lines = [_at(pairs, float(threshold)) for threshold in _SHOWN]
         lines += [Line.of(pairs, f"the first {k}", pairs.first(k)) for k in _FIRST]

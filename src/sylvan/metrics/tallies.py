@@ -193,9 +193,8 @@ def as_top(answers: TopK | sp.csr_matrix, width: int) -> TopK:
     labels = _top(answers, 0, answers.shape[0], width)
     scores = np.full(labels.shape, -np.inf, np.float32)
     rows, places = np.nonzero(labels >= 0)
-    n_labels = np.int64(answers.shape[1])
-    keys = rows * n_labels + labels[rows, places]
-    scores[rows, places] = answers.data[np.searchsorted(pair_keys(answers, n_labels), keys)]
+    keys = rows * answers.shape[1] + labels[rows, places]
+    scores[rows, places] = answers.data[np.searchsorted(pair_keys(answers, answers.shape[1]), keys)]
     return TopK(labels.astype(np.int32), scores)
 
 
