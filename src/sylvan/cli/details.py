@@ -214,8 +214,10 @@ def show_side_by_side(first: str, second: str, found: Mapping[str, dict[str, Any
     )
 
 
-def check_figures(paths: Sequence[str]) -> None:
-    """Refuse what can't be drawn, before hours of work."""
+def check_figures(paths: Sequence[str], tables: Iterable[str] = ()) -> None:
+    """Refuse what can't be drawn or written, before hours of work."""
+    for path in tables:
+        check_ending(path, TABLES)
     for path in paths:
         if not figures.can_draw(path):
             raise DataError(f"--figure takes a {figures.FORMATS} file. Got {path!r} instead.")

@@ -16,7 +16,7 @@ import scipy.sparse as sp
 from sylvan import metrics, store
 from sylvan.arrays.topk import TopK, resized
 from sylvan.cli import options as of
-from sylvan.cli.details import TABLES, Details, check_figures, show_groups, show_side_by_side, side_by_side, write_table
+from sylvan.cli.details import Details, check_figures, show_groups, show_side_by_side, side_by_side, write_table
 from sylvan.cli.groups import titles_for
 from sylvan.cli.io.answers import read_answers
 from sylvan.cli.io.inputs import NO_LABELS, FilteredPairs, TextInput, open_input, read_titles
@@ -24,7 +24,6 @@ from sylvan.cli.io.matrices import MatrixInput, widened
 from sylvan.cli.models import codes_of, input_for, learned_rows, load_model, save_model, text_name, training_name
 from sylvan.cli.session import Session, folder_size, keep_inputs, quietly, say, write_text
 from sylvan.data.other_fields import plain
-from sylvan.data.streams import check_ending
 from sylvan.errors import DataError
 from sylvan.hub.card import MEASURED
 from sylvan.labels.vocabulary import Numbers
@@ -358,9 +357,8 @@ def draw_evaluation(paths: Sequence[str], model: Any, measured: Measured, folder
 
 
 def _draw_curves(truth: Any, top: Any, at: Sequence[int], axes: Any) -> None:
-    for name, metric, colour, marker in (
-        ("precision", metrics.precision, figures.BLUE, "o"), ("recall", metrics.recall, figures.ORANGE, "s")
-    ):  # fmt: skip
+    curves = ("precision", metrics.precision, figures.BLUE, "o"), ("recall", metrics.recall, figures.ORANGE, "s")
+    for name, metric, colour, marker in curves:
         values = [100 * value for value in metric(truth, top, at=at).values()]
         axes.plot(list(at), values, marker=marker, markersize=3.5, color=colour, label=name)
     axes.set(xlabel="k: labels answered a row", ylabel="percent", ylim=(0, 100), title="Precision and recall")
@@ -379,10 +377,8 @@ def _draw_reliability(truth: Any, calibrated: Any, bounded: Any, axes: Any) -> N
         sizes = 10 + 90 * np.sqrt(bins.counts[used] / bins.counts.max())
         axes.plot(bins.predicted[used], bins.observed[used], color=colour, linewidth=1)
         axes.scatter(bins.predicted[used], bins.observed[used], s=sizes, color=colour, alpha=0.75, label=name)
-    axes.set(
-        xlabel="probability given", ylabel="share that is right", xlim=(0, 1), ylim=(0, 1), title="Reliability",
-        aspect="equal",
-    )  # fmt: skip
+    axes.set(xlabel="probability given", ylabel="share that is right", title="Reliability", aspect="equal")
+    axes.set(xlim=(0, 1), ylim=(0, 1))
     axes.legend(frameon=False, loc="upper left")
 
 
@@ -454,9 +450,7 @@ def command(model: str, test: str, at: tuple[int, ...], json_: str | None, **fla
       sylvan evaluate runs/m test.jsonl --compare runs/n
     """
     keep_inputs("json_", "per_label", "per_row", "figures")
-    check_figures(flags["figures"])
-    for table in filter(None, (flags["per_label"], flags["per_row"])):
-        check_ending(table, TABLES)
+    check_figures(flags["figures"], filter(None, (flags["per_label"], flags["per_row"])))
     if test == "-" and flags["compare"] is not None:
         raise DataError("--compare reads the rows twice, and stdin can be read once: save them.")
     if flags["figures"] and os.path.isfile(model):

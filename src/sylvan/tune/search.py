@@ -62,10 +62,11 @@ class Study:
         self.space, self.seed = space, seed
         self.folder = None if folder is None else Path(folder)  # where the study lies
         self._tops: dict[int, TopK] = {}
-        storage = None if self.folder is None else _opened(self.folder, identity, self.optuna.storages)
+        storages = self.optuna.storages
+        self._storage = storages.InMemoryStorage() if self.folder is None else _opened(self.folder, identity, storages)
         pruner = self.optuna.pruners.SuccessiveHalvingPruner(min_resource=1, reduction_factor=3)
         self._study = self.optuna.create_study(
-            study_name="sylvan", direction="maximize", storage=storage, pruner=pruner, load_if_exists=True
+            study_name="sylvan", direction="maximize", storage=self._storage, pruner=pruner, load_if_exists=True
         )
         for start in () if self._study.get_trials(deepcopy=False) else space.starts():
             self._study.enqueue_trial(space.point(start), user_attrs={"whole": start.whole}, skip_if_exists=True)
@@ -104,7 +105,9 @@ class Study:
 
     def give_back(self, trial: Any) -> None:
         """A trial that was interrupted waits, as the same one, until the study resumes."""
-        self._study._storage.set_trial_state_values(trial._trial_id, state=self.optuna.trial.TrialState.WAITING)
+        study = self._storage.get_study_id_from_name(self._study.study_name)
+        number = self._storage.get_trial_id_from_study_id_trial_number(study, trial.number)
+        self._storage.set_trial_state_values(number, state=self.optuna.trial.TrialState.WAITING)
 
     def records(self) -> list[Trial]:
         """All trials that have ended, those of other processes and earlier ones too, by number."""
