@@ -185,7 +185,7 @@ def test_a_version_that_another_one_replaces_leaves_the_memory(books: Path) -> N
                 assert asking("POST", f"{model}/{name}", {"text": "whales", **body}).status == 200
             assert asking("POST", f"{model}/reload").status == 200
             assert asking("POST", RANK, {"text": "whales"}).status == 200  # the engine forgets what it did before
-            until(lambda: old() is None, "the old version is there still", 10)
+            until(lambda: old() is None, "the old version is there still")
         finally:
             gc.enable()
 
