@@ -74,8 +74,12 @@ def _settings(owner: Any, flags: dict[str, Any]) -> dict[str, Any]:
         if "n_samples" in settings:
             config.problems.append("--samples and --set n_samples=... say the same thing: give one of them.")
         settings["n_samples"] = flags["samples"]
-    if flags["loss"] == "full" and "n_samples" in settings:
-        config.problems.append("--samples is not for --loss full, which looks at all classes: leave one of them out.")
+    of_negatives = {
+        "samples": settings.get("n_samples"), "sampler": flags["sampler"], "set-sampler": flags["sampler_settings"],
+        "refresh-every": flags["refresh_every"],
+    }  # fmt: skip
+    if unused := [name for name, value in of_negatives.items() if flags["loss"] == "full" and value not in (None, ())]:
+        config.problems.append(f"--{unused[0]} is not for --loss full, which looks at all classes: leave one out.")
     for option in ("sampler", "loss"):
         words = config.typed(flags[f"{option}_settings"], f"--set-{option}")
         if flags[option] is not None:

@@ -277,8 +277,10 @@ class LabelNumbers:
         self._ids.append(np.array(ids, np.int64))
         self._counts.append(np.array(list(map(len, rows)), np.int64))
         self._weighted = self._weighted or weights is not None
-        flat = itertools.chain.from_iterable(weights) if weights is not None else itertools.repeat(1.0, len(ids))
-        self._weights.append(np.array(list(flat), np.float32))
+        weights = [[1.0] * len(row) for row in rows] if weights is None else weights
+        if list(map(len, weights)) != self._counts[-1].tolist():
+            raise DataError("The relevances of a block must be as many as its labels, text by text.")
+        self._weights.append(np.array(list(itertools.chain.from_iterable(weights)), np.float32))
 
     def finish(self) -> tuple[Vocabulary, sp.csr_matrix]:
         """The names in their order and the label matrix, as if all labels had come at once."""
@@ -287,7 +289,7 @@ class LabelNumbers:
         none = np.zeros(0, np.int64)
         counts, ids = np.concatenate([none, *self._counts]), np.concatenate([none, *self._ids])
         weights = np.concatenate([np.zeros(0, np.float32), *self._weights])
-        if len(weights) != len(ids) or not (np.isfinite(weights) & (weights >= 0)).all():
+        if not (np.isfinite(weights) & (weights >= 0)).all():
             raise DataError("Every label's relevance must be a finite number of at least 0.")
         rows, columns = np.repeat(np.arange(len(counts)), counts), column_of[ids]
         named = columns >= 0

@@ -94,7 +94,7 @@ def test_a_language_model(call: Any, pictures: None) -> None:
     ("--loss full", "the full softmax, without negatives."),
 ])  # fmt: skip
 def test_what_negatives_it_trains_with_is_said(words: str, said: str, call: Any) -> None:
-    line = LANGUAGE.replace("--samples 4", "" if "full" in words else "--samples 4")
+    line = LANGUAGE.replace("--sampler uniform --samples 4", "") if "full" in words else LANGUAGE
     assert f"Trains with {said}" in call(f"{line} --epochs 1 --out run {words}").out
 
 
@@ -176,7 +176,10 @@ WRONG = [
     (MATRIX, "give them with --labels Y.npz"),
     (f"{ROWS} --sampler uniform --samples 100", "100"),
     (f"{ROWS} --sampler uniform --samples 3 --epochs 0", "--epochs"),
-    (f"{ROWS} --loss full --sampler nope", "There is no sampler 'nope'. The known ones are: "),
+    (f"{ROWS} --sampler nope", "There is no sampler 'nope'. The known ones are: "),
+    (f"{ROWS} --loss full --sampler uniform", "--sampler is not for --loss full"),
+    (f"{ROWS} --loss full --set-sampler x=1", "--set-sampler is not for --loss full"),
+    (f"{ROWS} --loss full --refresh-every 3", "--refresh-every is not for --loss full"),
 ]  # fmt: skip
 
 
