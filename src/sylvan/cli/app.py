@@ -90,7 +90,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code; every error has become one sentence on stderr."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     session = Session(debug=bool(os.environ.get("SYLVAN_DEBUG")), words=words)
-    if hasattr(sys.stdout, "reconfigure") and sys.stdout.errors == "strict":
+    if hasattr(sys.stdout, "reconfigure") and not sys.stdout.closed and sys.stdout.errors == "strict":
         sys.stdout.reconfigure(errors="backslashreplace")  # as stderr does: not every terminal has every character
     try:
         if COMPLETE in os.environ:

@@ -19,6 +19,7 @@ from sylvan.params.fields import Choice, Number, check_value
 
 ROWS = 1024  # rows a thread searches for at a time
 BLOCK = 1 << 22  # scores that are computed at once
+_FEW_WEIGHTS = 1 << 20  # up to so many, a kernel sums the products; those of BLAS have bits that depend on its block
 
 Scores = Literal["own", "path"]
 SCORES: tuple[Scores, ...] = get_args(Scores)
@@ -230,7 +231,7 @@ def all_scores(
     features, stored, labels = class_features(X, weights.n_features), weights.stored[0], weights.tree.leaf_labels
     scores = np.empty((int(X.shape[0]), weights.n_classes), np.float32)
     for first, last in split_ranges(int(X.shape[0]), max(1, BLOCK // weights.n_edges)):
-        if isinstance(X, Csr):
+        if isinstance(X, Csr) or weights.n_edges * weights.n_features <= _FEW_WEIGHTS:
             of_edges = np.empty((last - first, weights.n_edges), np.float32)
             kernels.score_class_edges(stored, weights.by_feature, features, float(bias), first, last, of_edges)
         else:

@@ -10,7 +10,7 @@ import numpy as np
 
 from sylvan.arrays.topk import TopK, ranking_order, resized
 from sylvan.arrays.types import Float32, Int64
-from sylvan.errors import ParameterError
+from sylvan.errors import DataError, ParameterError
 from sylvan.metrics import propensities_of_counts
 from sylvan.params.fields import Constraint
 
@@ -54,6 +54,8 @@ def label_gains(tail: str, counts: Int64, n_rows: int) -> Float32:
     with the highest products of gain and probability maximise the expected PSP@k (before it is normalised), or
     macro-averaged recall at k (Schultheis et al. 2024, arXiv 2401.16594)."""
     # Shape: counts (L,)
+    if not n_rows:
+        raise DataError(f"tail={tail!r} goes by the counts of labels in training rows, and this model knows of none.")
     if tail == "macro_recall":
         chance = np.maximum(counts, 1).astype(np.float64)
     else:
