@@ -103,7 +103,7 @@ WRONG_TABLES: dict[str, tuple[str, str]] = {
         "uri,label_en,label_en\nu:1,a,b\n",
         "line 1: the columns 2 and 3 are both called 'label_en'",
     ),
-    "lines that end in CR": ("uri,label\ru:1,whales\ru:2,bread\r", "v.csv, line 1: lines must end in LF or CRLF, not CR"),
+    "lines that end in CR": ("uri,label\ru:1,whales\ru:2,bread\r", "line 1: lines must end in LF or CRLF, not CR"),
     "a comma without quotes": ("uri,label_en\nu:1,Smith, John\n", "line 2: the row has 3 cells, but the header has 2"),
     "no header": ("http://x/1,whales\n", "line 1: the header must name the columns uri and label"),
     "one URI twice": ("uri,label\n<u:1>,a\nu:1,b\n", "line 3: the URI 'u:1' stands there twice"),
