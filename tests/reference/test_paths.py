@@ -69,13 +69,16 @@ def check_steps(path, tree, x, layers, own, combine, top) -> None:  # type: igno
         np.testing.assert_allclose(listed + step.rest + step.intercept, step.score, rtol=1e-4, atol=1e-4)
         assert step.n_weighed == np.count_nonzero(W[x != 0, step.node])
         assert step.intercept == b[step.node]
-        above = reference.combined(own[t][step.node], above, combine)
+        of_parent, above = above, reference.combined(own[t][step.node], above, combine)
         np.testing.assert_allclose(step.so_far, above if combine == "ranker" else math.exp(above), rtol=1e-3, atol=1e-4)
         parent = int(reference.parent_of(tree.child_offsets[t])[step.node])
         siblings = list(reference.children(tree.child_offsets[t], parent))
         assert step.n_siblings == len(siblings) and 1 <= step.place <= len(siblings)
+        # Above a margin of 1 Eq. 13 knows no better; beyond some 16, single precision knows no better sigmoid.
+        higher = above + 1e-6 * max(1, abs(above))
         better = [s for s in siblings if own[t][s] > own[t][step.node] + CLOSE]
-        assert step.place > len(better) or "hinge" in combine, "above a margin of 1, Eq. 13 knows no better"
+        better = [s for s in better if reference.combined(own[t][s], of_parent, combine) > higher]
+        assert step.place > len(better)
         assert step.opened == opened
         opened = step.followed
     assert path.lost_at == next((step.layer for step in path.steps if not step.followed), None)
