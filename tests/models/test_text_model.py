@@ -259,6 +259,7 @@ def test_from_a_file(tmp_path: Path) -> None:
         ([(["one"], [["a"]], [[1.0, 2.0]])], "relevances"),
         ([(["one", "two"], [["a", "b"], ["c"]], [[1.0], [2.0, 3.0]])], "as many as its labels"),
         ([([3], [["a"]])], ("str", 0)),
+        (["abc"], ("Block 0", "str")),
         ([], "documents"),
     ],
 )
