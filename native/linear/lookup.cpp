@@ -89,7 +89,9 @@ float* Lookup::start_sums(int64_t cluster) {
   if (static_cast<int64_t>(sums_.size()) < std::max(n, kLeastSums)) {
     sums_.resize(static_cast<size_t>(std::max(n, kLeastSums)));
   }
-  std::copy(layer_.intercepts + first, layer_.intercepts + first + n, sums_.begin());
+  // An intercept of -0 becomes 0: a sum is then the same however many zeros are added to it.
+  std::transform(layer_.intercepts + first, layer_.intercepts + first + n, sums_.begin(),
+                 [](float intercept) { return intercept + 0.0F; });
   return sums_.data();
 }
 

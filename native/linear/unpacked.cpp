@@ -128,7 +128,8 @@ void Unpacked::unpack(int64_t cluster) {
   for (int64_t i = 0; i < std::min<int64_t>(kPart, n_children_); ++i)
     blank_.children[i] = static_cast<uint16_t>(i);
   start_.assign(static_cast<size_t>(width_), kMinusInfinity);
-  std::copy_n(layer_.intercepts + first_child, n_children_, start_.begin());
+  std::transform(layer_.intercepts + first_child, layer_.intercepts + first_child + n_children_,
+                 start_.begin(), [](float intercept) { return intercept + 0.0F; });  // as in Lookup
   with_entries(layer_, cluster, [&](const auto& entries) {
     with_types(layer_, [&](auto key, auto length) {
       visit_rows<decltype(key), decltype(length)>(

@@ -13,7 +13,7 @@ from kit.errors import raises
 
 from reference import linear_reference as reference
 from reference.test_algorithm2 import CLOSE, laid_out, plain, rankings
-from sylvan import kernels
+from sylvan import LabelTree, kernels
 from sylvan.arrays import validate
 from sylvan.arrays.label_filter import LabelFilter
 from sylvan.matching import beam as matching
@@ -112,6 +112,19 @@ def test_a_row_alone_gets_the_bits_of_the_batch(case: dict) -> None:
         top = rank(case, slice(row, row + 1), filter=alone)
         assert top.labels[0].tobytes() == together.labels[row].tobytes()
         assert top.scores[0].tobytes() == together.scores[row].tobytes()
+
+
+def test_a_zero_of_either_sign_is_one_intercept() -> None:
+    """A row alone adds nothing to an intercept of -0; rows at once add zeros."""
+    child_offsets = [np.array([0, 1]), np.array([0, 2])]
+    weights = [np.zeros((2, 1)), np.array([[0.0, 0.0], [0.0, 0.5]])]
+    case = {"tree": LabelTree(child_offsets, np.arange(2), 2), "X": np.tile([[1.0, 0.0], [0.0, 1.0]], (30, 1)), "k": 2,
+            "beam": 1, "combine": "ranker", "filter": None}  # fmt: skip
+    intercepts = [np.zeros(1), np.array([-0.0, -0.0])]
+    case["layers"] = [laid_out(W, b, offsets) for W, b, offsets in zip(weights, intercepts, child_offsets, strict=True)]
+    together = rank(case)
+    for row in range(2):
+        assert rank(case, slice(row, row + 1)).scores[0].tobytes() == together.scores[row].tobytes()
 
 
 def test_rows_with_long_lists_are_searched_a_few_at_a_time() -> None:
