@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from kit.books import load_sample
 from kit.errors import raises
 
 from sylvan import store
-from sylvan.data import Vocabulary, load_sample
+from sylvan.data import Vocabulary
 from sylvan.errors import DataError, ModelError, ParameterError
 from sylvan.labels.vocabulary import label_name
 

@@ -240,7 +240,7 @@ REFUSED: dict[str, tuple[str, bytes, str]] = {
     "no concepts": ("v.ttl", BREAD.replace("s:Concept", "x:Thing").encode(), "1 thing of the type http://x/Thing"),
     "no RDF": ("v.rdf", b"<collection/>", "holds no subjects"),
     "an entity within an entity, many times over": (
-        "v.rdf", ('<!DOCTYPE r [<!ENTITY a "' + "b" * 999 + '">' + "".join(
+        "v.rdf", ('<!DOCTYPE r [<!ENTITY a "' + "b" * 99_999 + '">' + "".join(
             f'<!ENTITY {chr(98 + i)} "{f"&{chr(97 + i)};" * 50}">' for i in range(6)) + "]>"
             + XML.replace("leipä", "&g;")).encode(), "not xml"),
 }  # fmt: skip

@@ -1,4 +1,4 @@
-"""Labels found by a text encoder's vectors too, beside the reference of what the documentation says."""
+"""Labels found by their texts, and by a text encoder's vectors too, beside the reference of what is documented."""
 
 from __future__ import annotations
 
@@ -20,19 +20,21 @@ from sylvan.arrays.label_filter import LabelFilter
 from sylvan.models.label_texts.text_evidence import TextScorer, fitted_curve
 
 CURVE = np.array([0.5, 0.7, -0.3, 0.4, 1.5, -0.8])
-KINDS = ["any", "half", "corners", "alike"]
+KINDS = ["any", "half", "corners", "alike", "none"]
 
 
 def plain(vectors: npt.NDArray[Any]) -> dict[int, reference.Vector]:
     return {number: vector.astype(float) for number, vector in enumerate(vectors)}
 
 
-def drawn_vectors(random: np.random.Generator, n: int, dim: int, kind: str) -> npt.NDArray[Any]:
-    """Vectors of length 1, some of them zeros.
+def drawn_vectors(random: np.random.Generator, n: int, dim: int, kind: str) -> Any:
+    """Vectors of length 1, some of them zeros; none without an encoder.
 
     Corners are of ±½, so that cosines are exact in any precision, often equal and often 0; of those that are alike
     several have the very same vector, whose cosines with a row are equal, too.
     """
+    if kind == "none":
+        return None
     if kind == "corners":
         vectors = np.zeros((n, dim))
         for vector in vectors:
@@ -47,15 +49,18 @@ def drawn_vectors(random: np.random.Generator, n: int, dim: int, kind: str) -> n
 
 @dataclass
 class Near:
-    """A case with vectors of rows and labels, which have nothing to do with their words."""
+    """A case with vectors of rows and labels, which have nothing to do with their words, or with none."""
 
     case: Case
-    rows: npt.NDArray[Any]
-    labels: npt.NDArray[Any]
+    rows: npt.NDArray[Any] | None
+    labels: npt.NDArray[Any] | None
 
     def __post_init__(self) -> None:
-        self.known = reference.Known(self.case.texts, self.case.words, plain(self.labels))
-        self.asked = plain(self.rows)
+        encoded = self.rows is not None and self.labels is not None
+        self.known = reference.Known(self.case.texts, self.case.words, plain(self.labels) if encoded else None)
+        self.asked = plain(self.rows) if encoded else dict.fromkeys(range(len(self.case.X)))
+        self.n_evidence = 5 if encoded else 3
+        self.curve = CURVE[: 1 + self.n_evidence]
 
     def scorer(self, labels: npt.NDArray[Any]) -> TextScorer:
         return TextScorer(csr(self.case.T), labels.astype(np.int32), self.case.contexts, vectors=self.labels)
@@ -100,13 +105,14 @@ def test_evidence(near: Near, n_candidates: int, sizes: tuple[int, int], data: s
     chosen = LabelFilter.of(yes, no, n_rows=n, n_labels=n_labels)
     with Blocks(sizes):
         row, label, evidence = near.scorer(labels).evidence(csr(case.X), n_candidates, chosen, near.rows)
-    assert (np.diff(row) >= 0).all() and evidence.shape == (len(row), 5)
+    assert (np.diff(row) >= 0).all() and evidence.shape == (len(row), near.n_evidence)
     for number, x in enumerate(case.rows):
         named = set(labels.tolist()) & (may[number] if may else set(labels.tolist()))
         named -= may_not[number] if may_not else set()
         found = label[row == number].tolist()
         must, may_be = near.known.certain(x, near.asked[number], sorted(named), n_candidates)
         assert must <= set(found) <= may_be and len(found) == len(set(found))
+        assert near.labels is not None or must == may_be or len(found) == n_candidates
         for each, values in zip(found, evidence[row == number], strict=True):
             seen = near.known.evidence(x, near.asked[number], each)
             np.testing.assert_allclose(values, seen, atol=1e-4)
@@ -120,47 +126,44 @@ def test_the_ranking(near: Near, k: int, sizes: tuple[int, int], data: st.DataOb
     denied, sets = draw_labels(data.draw, n, n_labels)
     chosen = LabelFilter.of(None, denied, n_rows=n, n_labels=n_labels)
     with Blocks(sizes):
-        top = near.scorer(labels).rank(csr(case.X), k, CURVE, chosen, near.rows)
+        top = near.scorer(labels).rank(csr(case.X), k, near.curve, chosen, near.rows)
     assert top.labels.shape == (n, k)
     for number, x in enumerate(case.rows):
         left = [label for label in labels.tolist() if sets is None or label not in sets[number]]
-        same_answers(top, number, near.known.rank(x, near.asked[number], left, CURVE, k))
+        same_answers(top, number, near.known.rank(x, near.asked[number], left, near.curve, k))
 
 
 @settings(max_examples=25, deadline=None)
-@given(cases, st.integers(1, 8), blocks, st.booleans())
-def test_a_row_has_the_same_answers_alone_and_in_blocks(
-    near: Near, k: int, sizes: tuple[int, int], encoded: bool
-) -> None:
+@given(cases, st.integers(1, 8), blocks)
+def test_a_row_has_the_same_answers_alone_and_in_blocks(near: Near, k: int, sizes: tuple[int, int]) -> None:
     """To the last bit without vectors; a cosine's last bits vary, and may change who is first of two."""
-    X, Q, everything = near.case.X, near.rows if encoded else None, np.arange(len(near.case.T))
-    plainly = TextScorer(csr(near.case.T), everything.astype(np.int32), near.case.contexts)
-    scorer, curve = (near.scorer(everything), CURVE) if encoded else (plainly, CURVE[:4])
+    X, Q, curve, scorer = near.case.X, near.rows, near.curve, near.scorer(np.arange(len(near.case.T)))
     together = scorer.rank(csr(X), k, curve, None, Q)
     with Blocks(sizes):
         parts = scorer.rank(csr(X), k, curve, None, Q)
     for row in range(len(X)):
         alone = scorer.rank(csr(X[[row]]), k, curve, None, None if Q is None else Q[[row]])
         for top, at in ((parts, row), (alone, 0)):
-            if encoded:
+            if Q is not None:
                 np.testing.assert_allclose(top.scores[at], together.scores[row], atol=1e-5)
             else:
                 assert (top.labels[at] == together.labels[row]).all()
                 assert (top.scores[at] == together.scores[row]).all()
 
 
-@pytest.mark.parametrize("kind", ["any", "alike"])
+@pytest.mark.parametrize("kind", ["any", "alike", "none"])
 def test_more_candidates_than_are_asked_for_are_judged(kind: str) -> None:
     """The nearest label needn't be the most probable: four times k, and 50 at least, are candidates of either kind."""
     both = near(11, 10, 40, 260, (0.4, 0.1), 6, kind)
-    labels, curve = np.arange(260), np.array([-3.0, -0.6, 0.0, -0.5, -1.4, 0.0])  # what has less of all is better
+    curve = np.array([-3.0, -0.6, 0.0, -0.5, -1.4, 0.0])[: both.curve.size]  # what has less of all is better
+    labels = np.arange(260)
     for k in (2, 20):
         top = both.scorer(labels).rank(csr(both.case.X), k, curve, None, both.rows)
         for number, x in enumerate(both.case.rows):
             same_answers(top, number, both.known.rank(x, both.asked[number], labels.tolist(), curve, k))
 
 
-@pytest.mark.parametrize(("weighed", "kind"), [(False, "any"), (True, "half"), (False, "corners")])
+@pytest.mark.parametrize(("weighed", "kind"), [(False, "any"), (True, "half"), (False, "corners"), (True, "none")])
 def test_the_curve_is_where_the_likelihood_is_highest(weighed: bool, kind: str) -> None:
     random = np.random.default_rng(0)
     n, d, n_labels, dim = 300, 60, 260, 12  # more than 20 of each fifth share a word with a row, or are near it
@@ -170,22 +173,22 @@ def test_the_curve_is_where_the_likelihood_is_highest(weighed: bool, kind: str) 
     Y[:, random.random(n_labels) < 0.05] = 0
     X = unit_rows(Y @ T * 0.5 + np.where(random.random((n, d)) < 0.1, random.random((n, d)), 0))
     case, held_out = Case(X, unit_rows(T), Y), np.sort(random.permutation(n)[:25]).astype(np.int32)
-    of_labels = drawn_vectors(random, n_labels, dim, kind)
-    of_rows = unit_rows(Y[held_out] @ of_labels.astype(float) + 0.2 * random.normal(size=(25, dim)))
-    if kind == "corners":
-        of_rows = drawn_vectors(random, 25, dim, kind)
-    of_rows[3] = 0
-    of_rows = of_rows.astype(of_labels.dtype)
     weight = random.uniform(0, 3, n).astype(np.float32) if weighed else None
-    curve = fitted_curve(csr(case.X), csr(Y), csr(case.T), held_out, weight, vectors=(of_labels, of_rows))
-    assert curve is not None and curve.shape == (6,)
+    known, vectors, of_reference = case.T.any(axis=1), None, None
+    if kind != "none":
+        of_labels = drawn_vectors(random, n_labels, dim, kind)
+        of_rows = unit_rows(Y[held_out] @ of_labels.astype(float) + 0.2 * random.normal(size=(25, dim)))
+        if kind == "corners":
+            of_rows = drawn_vectors(random, 25, dim, kind)
+        of_rows[3] = 0
+        known |= of_labels.any(axis=1)
+        vectors = of_labels, of_rows.astype(of_labels.dtype)
+        of_reference = plain(of_labels), dict(zip(held_out.tolist(), vectors[1].astype(float), strict=True))
+    curve = fitted_curve(csr(case.X), csr(Y), csr(case.T), held_out, weight, vectors=vectors)
+    assert curve is not None and curve.shape == (4 if vectors is None else 6,)
 
-    known = case.T.any(axis=1) | of_labels.any(axis=1)
     described = np.flatnonzero(known & Y.any(axis=0)).tolist()
-    asked = dict(zip(held_out.tolist(), of_rows.astype(float), strict=True))
-    points = reference.judged(
-        case.rows, case.truth, case.texts, held_out.tolist(), folds_of(described), (plain(of_labels), asked)
-    )
+    points = reference.judged(case.rows, case.truth, case.texts, held_out.tolist(), folds_of(described), of_reference)
     check_highest(points, curve, weight)
 
 

@@ -17,11 +17,8 @@ from reference import text_evidence_reference as reference
 from reference.test_label_filter import draw_labels
 from sylvan import TextModel, TopK, XRLinear
 from sylvan.arrays.canonical import Csr
-from sylvan.arrays.label_filter import LabelFilter
 from sylvan.models.label_texts.label_texts import LabelTexts
-from sylvan.models.label_texts.text_evidence import TextScorer, WordContexts, fitted_curve, joined, row_means
-
-CURVE = np.array([-3.0, 1.5, -0.5, 2.0])
+from sylvan.models.label_texts.text_evidence import WordContexts, fitted_curve, joined, row_means
 
 
 def csr(dense: npt.NDArray[Any]) -> Csr:
@@ -51,9 +48,6 @@ class Case:
         means = row_means(sp.csr_matrix(self.X), sp.csr_matrix(self.Y))
         self.found_means = means
         self.contexts = WordContexts.of(means, sp.csr_matrix(self.T))
-
-    def scorer(self, labels: npt.NDArray[Any]) -> TextScorer:
-        return TextScorer(csr(self.T), labels.astype(np.int32), self.contexts)
 
 
 def made(
@@ -105,42 +99,6 @@ def test_only_the_largest_values_of_many_stay(case: Case) -> None:
     assert case.contexts.means.to_scipy().getnnz(axis=1).max() == 32
 
 
-@settings(max_examples=25, deadline=None)
-@given(cases, st.integers(1, 8), st.data())
-def test_evidence(case: Case, n_candidates: int, data: st.DataObject) -> None:
-    n, n_labels = len(case.X), len(case.T)
-    labels = np.array(sorted(data.draw(st.sets(st.integers(0, n_labels - 1), min_size=1))))
-    given_labels, sets = draw_labels(data.draw, n, n_labels)
-    allowed = LabelFilter.of(given_labels, None, n_rows=n, n_labels=n_labels)
-    row, label, evidence = case.scorer(labels).evidence(csr(case.X), n_candidates, allowed)
-    assert (np.diff(row) >= 0).all() and evidence.shape == (len(row), 3)
-    for number, x in enumerate(case.rows):
-        open_labels = [each for each in labels.tolist() if sets is None or each in sets[number]]
-        similar = {each: reference.similarity(x, case.texts[each], case.words) for each in open_labels}
-        must, may = reference.most_similar(similar, n_candidates)
-        found = label[row == number].tolist()
-        n_found = min(n_candidates, sum(value > 0 for value in similar.values()))
-        assert must <= set(found) <= may and len(found) == len(set(found)) == n_found
-        for each, values in zip(found, evidence[row == number], strict=True):
-            seen = reference.evidence(x, each, case.texts, case.words)
-            np.testing.assert_allclose(values, seen, atol=1e-4)
-
-
-@settings(max_examples=25, deadline=None)
-@given(cases, st.integers(1, 30), st.data())
-def test_the_ranking_of_labels_without_rows(case: Case, k: int, data: st.DataObject) -> None:
-    n, n_labels = len(case.X), len(case.T)
-    labels = np.union1d(np.flatnonzero(~case.Y.any(axis=0)), [0])
-    denied, sets = draw_labels(data.draw, n, n_labels)
-    chosen = LabelFilter.of(None, denied, n_rows=n, n_labels=n_labels)
-    top = case.scorer(labels).rank(csr(case.X), k, CURVE, chosen)
-    assert top.labels.shape == (n, k)
-    for number, x in enumerate(case.rows):
-        left = [label for label in labels.tolist() if sets is None or label not in sets[number]]
-        expected = reference.rank(x, left, case.texts, case.words, CURVE, k)
-        same_answers(top, number, expected)
-
-
 def same_answers(top: TopK, row: int, expected: list[tuple[int, float]], atol: float = 1e-5) -> None:
     """Of answers as good as equal, either may be first."""
     found = [int(label) for label in top.labels[row] if label >= 0]
@@ -151,16 +109,6 @@ def same_answers(top: TopK, row: int, expected: list[tuple[int, float]], atol: f
     for place, label in enumerate(found):
         if label in scores:
             assert scores[label] == pytest.approx(float(top.scores[row, place]), abs=atol)
-
-
-def test_more_candidates_than_are_asked_for_are_judged() -> None:
-    """The most similar label needn't be the most probable: four times k, and 50 at least, are candidates."""
-    case = made(11, 20, 40, 160, 0.4, 0.3)
-    labels, curve = np.arange(160), np.array([-3.0, -2.0, 0.0, 0.5])  # the less similar, the better
-    for k in (2, 20):
-        top = case.scorer(labels).rank(csr(case.X), k, curve)
-        for number, x in enumerate(case.rows):
-            same_answers(top, number, reference.rank(x, labels.tolist(), case.texts, case.words, curve, k))
 
 
 @settings(max_examples=25, deadline=None)
@@ -200,25 +148,6 @@ def check_highest(
     assert sum(right for _, right, _ in points) > 40
     np.testing.assert_allclose(slopes / sums, 1e-6 * curve * [0, *[1] * (n - 1)], atol=1e-7)
     assert np.linalg.eigvalsh(curvature / sums).min() > 1e-6
-
-
-@pytest.mark.parametrize("weighed", [False, True])
-def test_the_curve_is_where_the_likelihood_is_highest(weighed: bool) -> None:
-    random = np.random.default_rng(0)
-    n, d, n_labels = 300, 60, 140  # more than 20 of each fifth share a word with a row
-    T = np.where(random.random((n_labels, d)) < 0.15, random.random((n_labels, d)) + 0.2, 0)
-    T[4] = 0
-    Y = (random.random((n, n_labels)) < 0.02).astype(np.float32)
-    Y[:, 7] = 0
-    X = unit_rows(Y @ T * 0.5 + np.where(random.random((n, d)) < 0.1, random.random((n, d)), 0))
-    case, held_out = Case(X, unit_rows(T), Y), np.sort(random.permutation(n)[:25]).astype(np.int32)
-    weight = random.uniform(0, 3, n).astype(np.float32) if weighed else None
-    curve = fitted_curve(csr(case.X), csr(Y), csr(case.T), held_out, weight)
-    assert curve is not None
-
-    described = [label for label in range(n_labels) if case.texts[label].any() and Y[:, label].any()]
-    points = reference.judged(case.rows, case.truth, case.texts, held_out.tolist(), folds_of(described))
-    check_highest(points, curve, weight)
 
 
 def test_no_curve_from_fewer_than_twenty_right_answers() -> None:
@@ -286,18 +215,3 @@ def test_one_ranking_of_labels_with_and_without_rows(
         unlearned = reference.rank(x, sorted(without & may[row]), texts, words_of(known), known.curve, k)
         same_answers(top, row, reference.joined(learned, unlearned, k))
         assert {int(label) for label in top.labels[row]} - {-1} <= may[row]
-
-
-def test_blocks_of_rows_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    random = np.random.default_rng(0)
-    texts, rows = (sp.random(n, 40, 0.2, "csr", np.float32, random) for n in (30, 23))
-    labels, curve = np.arange(0, 30, 2, dtype=np.int32), np.array([-1.0, 2.0, -0.5, 0.3])
-    scorer = TextScorer(Csr.of(texts), labels, WordContexts.none(40))
-    each = [sorted(random.choice(30, 12, replace=False).tolist()) for _ in range(23)]
-    for allowed in (None, LabelFilter.of(each, None, n_rows=23, n_labels=30)):
-        whole = scorer.rank(Csr.of(rows), 5, curve, allowed)
-        monkeypatch.setattr("sylvan.models.label_texts.text_evidence.BLOCK_ROWS", 4)
-        parts = scorer.rank(Csr.of(rows), 5, curve, allowed)
-        monkeypatch.undo()
-        assert (whole.labels == parts.labels).all() and (whole.scores == parts.scores).all()
-        assert (whole.labels >= 0).any()
