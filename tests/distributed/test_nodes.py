@@ -43,12 +43,7 @@ class Scripted:
         return reference
 
 
-def test_a_node_that_leaves_while_it_is_asked_is_none() -> None:
-    module = Scripted(alive=False)
-    assert ask_nodes(module, print) == [("one", "one")]
-
-
-def test_a_node_that_stays_and_cant_answer_is_named() -> None:
-    module = Scripted(alive=True)
+def test_a_node_that_leaves_is_none_and_one_that_stays_and_cant_answer_is_named() -> None:
+    assert ask_nodes(Scripted(alive=False), print) == [("one", "one")]
     with raises(DataError, "two"):
-        ask_nodes(module, print)
+        ask_nodes(Scripted(alive=True), print)
