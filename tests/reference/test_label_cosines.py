@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import Any
 
@@ -223,14 +224,15 @@ def described() -> dict[str, str]:
     return texts | {"L46": texts["L45"], "L51": "unheard of", "L56": ""}
 
 
-@pytest.fixture(scope="module")
-def tagger() -> dict[str, Any]:
-    """A model with an encoder for labels' texts, what it was fitted to, and the encoder."""
-    pytest.importorskip("torch")
+@functools.cache
+def tagger(with_encoder: bool = True) -> dict[str, Any]:
+    """A model with an encoder for labels' texts, or without, what it was fitted to, and the encoder."""
     random, of = np.random.default_rng(1), described()
     words = [f"{kind}{number:02d}" for kind in ("word", "wort") for number in range(N_WORDS)]
-    vectors = random.normal(size=(N_WORDS, 16))
-    encoder = encoder_of_words(words, lambda word: vectors[int(word[-2:])])  # a word has that of its translation
+    vectors, encoder = random.normal(size=(N_WORDS, 16)), None
+    if with_encoder:
+        pytest.importorskip("torch")
+        encoder = encoder_of_words(words, lambda word: vectors[int(word[-2:])])  # a word has that of its translation
     texts, labels = [], []
     for number in range(500):
         own = [f"L{label:02d}" for label in random.permutation(LEARNED)[:2]]
@@ -247,19 +249,19 @@ def encoded(encoder: Any, texts: list[str]) -> npt.NDArray[np.float32]:
     return unit_rows(encoder.vectorizer.transform(texts).toarray() @ encoder.bag.features.detach().numpy())
 
 
-def test_vectors_and_curve_of_a_model(tagger: dict[str, Any]) -> None:
-    model, texts, of = tagger["model"], tagger["texts"], tagger["of"]
+def test_vectors_and_curve_of_a_model() -> None:
+    model, texts, labels, encoder, of = tagger().values()
     known = model.label_texts_
     names = [model.vocabulary_[label] for label in range(N_LABELS)]
     np.testing.assert_array_equal(
-        known.label_vectors, encoded(tagger["encoder"], [of[name] for name in names]).astype(np.float16)
+        known.label_vectors, encoded(encoder, [of[name] for name in names]).astype(np.float16)
     )
     judged = known.judged.tolist()
     assert len(judged) == 500 // 4
-    of_rows = encoded(tagger["encoder"], [texts[row] for row in judged]).astype(np.float16)
+    of_rows = encoded(encoder, [texts[row] for row in judged]).astype(np.float16)
     np.testing.assert_array_equal(known.judged_vectors, of_rows)
     X, T = (model.vectorizer.transform(each).toarray().astype(float) for each in (texts, [of[name] for name in names]))
-    truth = [{model.vocabulary_.id(name) for name in row} for row in tagger["labels"]]
+    truth = [{model.vocabulary_.id(name) for name in row} for row in labels]
     seen = set().union(*truth)
     described = [label for label in sorted(seen) if T[label].any() or known.label_vectors[label].any()]
     points = reference.judged(
@@ -269,14 +271,13 @@ def test_vectors_and_curve_of_a_model(tagger: dict[str, Any]) -> None:
     check_highest(points, known.curve)
 
 
+@pytest.mark.parametrize("with_encoder", [True, False])
 @settings(max_examples=12, deadline=None)
 @given(k=st.integers(1, 70), data=st.data())
-def test_one_ranking_of_labels_with_and_without_rows(tagger: dict[str, Any], k: int, data: st.DataObject) -> None:
-    model, of = tagger["model"], tagger["of"]
+def test_one_ranking_of_labels_with_and_without_rows(with_encoder: bool, k: int, data: st.DataObject) -> None:
+    model, texts, _, encoder, of = tagger(with_encoder).values()
     known, names = model.label_texts_, [model.vocabulary_[label] for label in range(N_LABELS)]
-    without = {model.vocabulary_.id(f"L{label}") for label in range(LEARNED, N_LABELS) if label not in (51, 56)}
-    assert set(model.unlearned_labels_.tolist()) == without
-    asked = [*tagger["texts"][:6], *(f"L{label}" for label in (45, 52)), *(of[f"L{label}"] for label in range(45, 60))]
+    asked = [*texts[:6], *(f"L{label}" for label in (45, 52)), *(of[f"L{label}"] for label in range(45, 60))]
     n, everything = len(asked), set(range(N_LABELS))
     allowed, yes = draw_labels(data.draw, n, N_LABELS)
     denied, no = draw_labels(data.draw, n, N_LABELS)
@@ -284,8 +285,12 @@ def test_one_ranking_of_labels_with_and_without_rows(tagger: dict[str, Any], k: 
     top = model.rank(asked, k, allowed=allowed, denied=denied, unknown="prior")
 
     X, T = (model.vectorizer.transform(each).toarray().astype(float) for each in (asked, [of[name] for name in names]))
-    Q, V = (plain(encoded(tagger["encoder"], each)) for each in (asked, [of[name] for name in names]))
-    half = {label: vector.astype(np.float16).astype(float) for label, vector in V.items()}
+    Q, half, has_text = dict.fromkeys(range(n)), None, T.any(axis=1)
+    if with_encoder:
+        Q, V = plain(encoded(encoder, asked)), encoded(encoder, [of[name] for name in names])
+        half, has_text = plain(V.astype(np.float16)), has_text | V.any(axis=1)
+    without = {label for label in range(N_LABELS) if names[label] >= f"L{LEARNED}" and has_text[label]}
+    assert set(model.unlearned_labels_.tolist()) == without and len(without) == (13 if with_encoder else 9)
     view = reference.Known(plain(T), words_of(known), half)
     mask = np.array([[label in row and label not in without for label in range(N_LABELS)] for row in may])
     plainly = model.model.rank(model.vectorizer.transform(asked), min(k, N_LABELS), allowed=mask)

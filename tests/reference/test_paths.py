@@ -81,7 +81,7 @@ def check_steps(path, tree, x, layers, own, combine, top) -> None:  # type: igno
     assert path.lost_at == next((step.layer for step in path.steps if not step.followed), None)
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=20)
 @given(rankings())
 def test_how_a_beam_loses_a_path(case: dict) -> None:
     tree, combine, beam = case["tree"], case["combine"], case["beam"]

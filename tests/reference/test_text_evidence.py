@@ -14,8 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reference import text_evidence_reference as reference
-from reference.test_label_filter import draw_labels
-from sylvan import TextModel, TopK, XRLinear
+from sylvan import TopK
 from sylvan.arrays.canonical import Csr
 from sylvan.models.label_texts.label_texts import LabelTexts
 from sylvan.models.label_texts.text_evidence import WordContexts, fitted_curve, joined, row_means
@@ -163,55 +162,6 @@ def test_no_curve_from_fewer_than_twenty_right_answers() -> None:
         assert fitted_curve(csr(X), csr(Y[:, :few]), csr(np.eye(n_labels)[:few]), held_out) is None
 
 
-WORDS = [f"w{number:02d}" for number in range(40)]
-
-
-@pytest.fixture(scope="module")
-def tagger() -> tuple[TextModel, list[str]]:
-    """A model of 40 labels with texts, 8 of which no row has, one of these without a known word; and texts to rank."""
-    random = np.random.default_rng(2)
-    described = {f"L{label:02d}": " ".join(random.permutation(WORDS)[:3]) for label in range(40)}
-    described["L35"] = "unheard of"
-    texts, labels = [], []
-    for number in range(400):
-        own = [f"L{label:02d}" for label in random.permutation(32)[:2]]
-        words = [word for name in own for word in described[name].split()[: 2 + number % 2]]
-        texts.append(" ".join([*words, *random.permutation(WORDS)[:3]]))
-        labels.append(own)
-    model = TextModel(model=XRLinear(max_leaf=8), unlearned="answer").fit(
-        texts[:360], labels[:360], label_texts=described
-    )
-    asked = [*texts[360:372], *(described[f"L{label}"] for label in range(32, 40)), "", "unheard of"]
-    return model, asked
-
-
 def words_of(known: LabelTexts) -> dict[int, reference.Vector]:
     means = known.contexts.means.to_scipy().toarray().astype(float)
     return dict(zip(known.contexts.words.tolist(), means, strict=True))
-
-
-@settings(max_examples=12, deadline=None)
-@given(st.integers(1, 60), st.data())
-def test_one_ranking_of_labels_with_and_without_rows(
-    tagger: tuple[TextModel, list[str]], k: int, data: st.DataObject
-) -> None:
-    model, asked = tagger
-    n, n_labels, known = len(asked), 40, model.label_texts_
-    assert model.unlearned_labels_.tolist() == [32, 33, 34, 36, 37, 38, 39] and known is not None
-    allowed, yes = draw_labels(data.draw, n, n_labels)
-    denied, no = draw_labels(data.draw, n, n_labels)
-    everything = set(range(n_labels))
-    may = [(yes[row] if yes else everything) - (no[row] if no else set()) for row in range(n)]
-    top = model.rank(asked, k, allowed=allowed, denied=denied, unknown="prior")
-
-    X = model.vectorizer.transform(asked)
-    texts = {label: text.astype(float) for label, text in enumerate(known.texts.to_scipy().toarray())}
-    without = set(model.unlearned_labels_.tolist())
-    mask = np.array([[label in row and label not in without for label in range(n_labels)] for row in may])
-    first = model.model.probabilities(model.model.rank(X, min(k, n_labels), allowed=mask))
-    assert top.labels.shape[1] <= k
-    for row, x in enumerate(X.toarray().astype(float)):
-        learned = [(int(a), float(b)) for a, b in zip(first.labels[row], first.scores[row], strict=True) if a >= 0]
-        unlearned = reference.rank(x, sorted(without & may[row]), texts, words_of(known), known.curve, k)
-        same_answers(top, row, reference.joined(learned, unlearned, k))
-        assert {int(label) for label in top.labels[row]} - {-1} <= may[row]

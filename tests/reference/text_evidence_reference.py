@@ -180,18 +180,6 @@ class Known:
         return sorted(found, key=lambda answer: (-np.float32(answer[1]), answer[0]))[:k]
 
 
-def rank(
-    row: Vector,
-    labels: Iterable[int],
-    texts: Mapping[int, Vector],
-    words: Mapping[int, Vector],
-    curve: npt.ArrayLike,
-    k: int,
-) -> list[tuple[int, float]]:
-    """Without an encoder."""
-    return Known(texts, words).rank(row, None, list(labels), curve, k)
-
-
 def joined(first: Iterable[tuple[int, float]], second: Iterable[tuple[int, float]], k: int) -> list[tuple[int, float]]:
     """The best of two rankings of different labels, lower labels first among equals."""
     return sorted([*first, *second], key=lambda answer: (-np.float32(answer[1]), answer[0]))[:k]
