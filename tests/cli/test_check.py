@@ -158,7 +158,7 @@ def test_a_record_takes_a_few_bytes() -> None:
     records = Records()
     tracemalloc.start()
     for part in range(2):
-        records.take([f"{part} {'text ' * 200} {number}" for number in range(1000)], [["a"]] * 1000)
+        records.take([f"{part} {'text ' * 200} {number}" for number in range(250)], [["a"]] * 250)
     size = tracemalloc.get_traced_memory()[0]
     tracemalloc.stop()
     assert size < 100 * records.n_rows

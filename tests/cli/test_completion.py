@@ -56,7 +56,7 @@ def test_scripts_name_the_program(call: Any, shell: str) -> None:
     assert outcome.out.startswith("# ") and f"_SYLVAN_COMPLETE={shell}_complete" in outcome.out
 
 
-def test_bash_takes_the_script(tmp_path: Path) -> None:
+def test_bash_takes_the_script(call: Any, tmp_path: Path) -> None:
     bash = shutil.which("bash")
     if bash is None:
         pytest.skip("there is no bash here")
@@ -65,7 +65,7 @@ def test_bash_takes_the_script(tmp_path: Path) -> None:
     program.chmod(0o755)
     places = environment(PATH=f"{tmp_path}:{os.environ['PATH']}")
     script = (
-        'eval "$(sylvan completion bash)"; COMP_WORDS=(sylvan eva); COMP_CWORD=1; '
+        f"{call('completion bash').out}\nCOMP_WORDS=(sylvan eva); COMP_CWORD=1; "
         '_sylvan_completion sylvan eva sylvan; echo "${COMPREPLY[@]}"'
     )
     result = run([bash, "-c", script], env=places)

@@ -66,7 +66,7 @@ def test_a_pipe_and_stdin(call: Any) -> None:
 
 
 def test_a_pipe_that_ends_early() -> None:
-    data.write_jsonl("a.jsonl", ["some words"] * 50_000, [["x"]] * 50_000)
+    data.write_jsonl("a.jsonl", ["some words"] * 20_000, [["x"]] * 20_000)
     process = start("convert", "a.jsonl", "-", "--to", "csv")
     assert process.stdout is not None and process.stderr is not None
     assert process.stdout.readline() == b"text,labels\n"

@@ -99,9 +99,9 @@ def test_all_options_together(vectors: Path, call: Any) -> None:
 def test_shards(call: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """In this process; test_an_interrupted_training_writes_nothing has a process for each."""
     monkeypatch.setitem(shards.EXECUTORS, "processes", shards.SerialExecutor)  # type: ignore[arg-type]
-    said = call(f"index {{base.npy}} --index i --shards 2 {QUICK} --recall 0.8 --figure report.png").out
+    said = call(f"index {{base.npy}} --index i --shards 2 {QUICK} --recall 0.8 --figure report.svg").out
     assert "Shard 1: probes=" in said
-    assert Path("report-0.png").exists() and Path("report-1.png").exists()
+    assert Path("report-0.svg").exists() and Path("report-1.svg").exists()
     found = call("search i {queries.npy} -k 1 --probes 8 --candidates all").rows
     assert [line["ids"] for line in found] == [[i] for i in range(20)]
 

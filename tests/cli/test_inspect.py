@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from child_processes import environment, python
 from kit.bits import bits
 
 import sylvan
 from sylvan import LabelTree, TextModel, TfidfVectorizer, XRLinear, data, store
+from sylvan.cli import main
 from sylvan.cli.evaluate import Measured
 from sylvan.hub.card import as_lines, outline
 
@@ -286,6 +288,8 @@ def test_a_saved_model_of_neighbors_as_examples(call: Any, refused: Any) -> None
     refused("examples must be a NeighborRanker or hold one. Got XRLinear", f"{BREAD} --examples {{text-model}}")
 
 
-def test_a_terminal_without_the_characters(files: Any) -> None:
-    shown = python("-m", "sylvan", "inspect", files.text_model, env=environment(PYTHONIOENCODING="latin-1"), text=False)
-    assert shown.returncode == 0 and b"\\u25" in shown.stdout, shown
+def test_a_terminal_without_the_characters(files: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(shown, "latin-1"))
+    assert main(["inspect", files.text_model]) == 0
+    assert b"\\u25" in shown.getvalue()

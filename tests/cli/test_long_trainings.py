@@ -19,6 +19,7 @@ import pytest
 from child_processes import python
 from kit.bits import same_models
 from kit.errors import raises
+from kit.watching import stopped
 
 import sylvan
 from sylvan import XRLinear, data, store
@@ -81,10 +82,17 @@ def test_killed_then_interrupted_then_resumed(files: Any, call: Any, refused: An
     assert again in call(f"{train} --resume").out
 
 
-@pytest.mark.skipif(os.name == "nt", reason="sends POSIX signals")
-def test_begun_anew(files: Any, call: Any, in_folder: Path) -> None:
+@pytest.fixture
+def parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small trainings write checkpoints of several parts."""
+    monkeypatch.setattr(linear, "LEAST_COST", 1)
+    monkeypatch.setattr(checkpointed, "BLOCK_BYTES", 3000)
+
+
+def test_begun_anew(call: Any, parts: None, in_folder: Path) -> None:
     train = f"train xr-linear {{train.xmc}} {TREE} --model m --checkpoint work"
-    ended(3, signal.SIGKILL, files, train)
+    with stopped(store, "save", 4):
+        call(train)
     assert Path("work").is_dir()
     call(f"{train} --seed 3 --no-resume -q")
     assert [path.name for path in in_folder.iterdir()] == ["m"]
@@ -264,13 +272,6 @@ def test_a_model_that_finds_its_disk_full_is_saved_on_another(
     assert f"It is in {str(saved)!r} instead, whole: move it to where there is room." in said
     assert sylvan.load(saved).rank(["bread and flour"], k=1).names == [["Baking"]]
     assert [entry.name for entry in small_disk.iterdir()] == ["filling"]
-
-
-@pytest.fixture
-def parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Small trainings write checkpoints of several parts."""
-    monkeypatch.setattr(linear, "LEAST_COST", 1)
-    monkeypatch.setattr(checkpointed, "BLOCK_BYTES", 3000)
 
 
 def test_nowhere_to_go(call: Any, small_disk: Path, parts: None, monkeypatch: pytest.MonkeyPatch) -> None:

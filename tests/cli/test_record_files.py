@@ -101,7 +101,7 @@ def test_a_sheet_by_its_name(call: Any, refused: Any) -> None:
 
 
 @pytest.fixture
-def texts(records: str) -> Path:
+def texts(in_folder: Path) -> Path:
     folder = Path("texts")
     folder.mkdir()
     (folder / "a.txt").write_text("bread with flour")
@@ -111,6 +111,7 @@ def texts(records: str) -> Path:
 
 
 @pytest.mark.parametrize("suffix", [".jsonl", ".top.csv", "-top.parquet"])
+@pytest.mark.usefixtures("records")
 def test_answers_beside_texts(suffix: str, texts: Path, call: Any) -> None:
     for path in (texts, texts / "a.txt"):
         predict = f"predict m {path} -k 1 --output-suffix {suffix}"
@@ -133,7 +134,7 @@ def test_answers_beside_texts(suffix: str, texts: Path, call: Any) -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="names of files are text there")
 def test_a_text_in_a_file_whose_name_is_no_text(texts: Path, call: Any) -> None:
     (texts / "a.txt").rename(texts / os.fsdecode(b"\xfc.txt"))
-    assert [row["file"] for row in call(f"predict m {texts} -k 1 -q").rows] == ["b.TXT", "?.txt"]
+    assert [row["file"] for row in call("predict {text-model} texts -k 1 -q").rows] == ["b.TXT", "?.txt"]
 
 
 @pytest.mark.parametrize(("words", "said"), [
@@ -143,5 +144,5 @@ def test_a_text_in_a_file_whose_name_is_no_text(texts: Path, call: Any) -> None:
 ])  # fmt: skip
 def test_suffixes_that_are_refused(words: str, said: str, texts: Path, refused: Any) -> None:
     before = sorted(texts.iterdir())
-    refused(said, f"predict m texts --output-suffix {words}")
+    refused(said, f"predict {{text-model}} texts --output-suffix {words}")
     assert sorted(texts.iterdir()) == before

@@ -145,7 +145,5 @@ def test_bands_of_frequency() -> None:
 
 def test_figures(call: Any) -> None:
     pytest.importorskip("matplotlib")
-    for name in ("a.svg", "b.svg"):
-        call(f"thresholds {{matrix-model}} {{test.xmc}} -q --figure {name}")
-    drawn = Path("a.svg").read_text("utf-8")
-    assert drawn == Path("b.svg").read_text("utf-8") and "all suggestions right" in drawn
+    call("thresholds {matrix-model} {test.xmc} -q --figure a.svg")
+    assert "all suggestions right" in Path("a.svg").read_text("utf-8")

@@ -277,9 +277,6 @@ def test_the_command_as_a_process(files: Any) -> None:
     out, err = process.communicate(b"bread and flour\n", timeout=PATIENCE)
     assert (process.returncode, err.strip()) == (0, b"Read 1 row from stdin: one text a line.")
     assert json.loads(out)["labels"] == ["Baking"]
-    process = start("predict", files.text_model, "nowhere")
-    out, err = process.communicate(timeout=PATIENCE)
-    assert (process.returncode, out) == (2, b"") and err.startswith(b"Error: There is no file")
 
 
 def test_help_is_quick() -> None:

@@ -54,7 +54,7 @@ def slow_scores(nodes: Nodes, n_labels: int, x: np.ndarray, combine: str) -> lis
     return scores
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=30)
 @given(
     st.integers(0, 2**32), st.lists(st.integers(1, 14), min_size=1, max_size=2), st.sampled_from(sorted(TRANSFORMS)),
     st.booleans(),

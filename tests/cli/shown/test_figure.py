@@ -17,7 +17,7 @@ def test_png_and_svg(call: Any) -> None:
     assert drawn == call(evaluate), "a deeper ranking for the curves changes no figure"
     png, svg = Path("result.png").read_bytes(), Path("result.svg").read_text("utf-8")
     assert png.startswith(b"\x89PNG") and len(png) > 10_000
-    call(f"{evaluate} --figure result.png --figure again.svg -q")
+    call(f"{evaluate} --figure again.svg -q")
     assert Path("again.svg").read_text("utf-8") == svg
     for words in ("Precision and recall", "recall", "Reliability", "Frequent and rare", "text-model on test.jsonl"):
         assert words in svg, words
