@@ -20,7 +20,7 @@ from sylvan import TextModel, data
 from sylvan.cli import main
 
 TRAIN, TEST = load_sample()
-ROWS = 1000
+ROWS = 2000
 KNOWN = {label for labels in TRAIN.labels[:ROWS] for label in labels}
 TEST_ROWS = [row for row, labels in enumerate(TEST.labels) if KNOWN.issuperset(labels)][:200]
 

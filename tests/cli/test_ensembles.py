@@ -160,9 +160,9 @@ QUICK = f"{MEMBERS} {TREES} --set member2__model=lexical"
 def rows(in_folder: Path) -> None:
     """Texts, each about one of six things and perhaps a part, whose labels are codes; and their names."""
     things = ["whales", "bread", "verse", "engines", "stars", "rivers"]
-    texts = [f"note {at % 97} of {things[at % 6]} and part {at % 13}" for at in range(600)]
-    data.write_jsonl("rows.jsonl", texts, [[f"L{at % 6}", *[f"P{at % 13}"] * (at % 3 > 0)] for at in range(600)])
-    data.write_jsonl("single.jsonl", texts[:450], [[f"L{at % 6}"] for at in range(450)])
+    texts = [f"note {at % 97} of {things[at % 6]} and part {at % 13}" for at in range(840)]
+    data.write_jsonl("rows.jsonl", texts, [[f"L{at % 6}", *[f"P{at % 13}"] * (at % 3 > 0)] for at in range(840)])
+    data.write_jsonl("single.jsonl", texts, [[f"L{at % 6}"] for at in range(840)])
     names = [f"L{at}\t{thing}" for at, thing in enumerate(things)]
     parts = [f"P{at}\tpart {at}" for at in range(13)]
     Path("names.tsv").write_text("\n".join([*names, *parts, "N1\tsteam trains"]) + "\n", "utf-8")

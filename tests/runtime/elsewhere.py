@@ -20,7 +20,7 @@ def carried(value: Any) -> Any:
 
 
 class Elsewhere(Runner):
-    """Runs groups of jobs as a cluster would; ``before`` sees the number of each group."""
+    """Runs groups of jobs as a cluster would; ``before`` and ``after`` see the number of each group and its names."""
 
     elsewhere = True
 
@@ -28,10 +28,11 @@ class Elsewhere(Runner):
         self,
         shares: int = 4,
         before: Callable[[int], None] = lambda number: None,
+        after: Callable[[int], None] = lambda number: None,
         backwards: bool = False,
     ) -> None:
         super().__init__(1)
-        self.shares, self.before, self.backwards = shares, before, backwards
+        self.shares, self.before, self.after, self.backwards = shares, before, after, backwards
         self.n_groups, self.names = 0, []  # type: tuple[int, list[str]]
 
     def n_shares(self) -> int:
@@ -47,5 +48,6 @@ class Elsewhere(Runner):
             results = copy.deepcopy(carried(Job(name, work, given, title=title)()))
             self.n_groups += 1
             self.names += [jobs[number].name for number in numbers]
+            self.after(self.n_groups - 1)
             for number, result in zip(numbers, results, strict=True):
                 deliver(number, result)

@@ -196,7 +196,7 @@ def test_a_training_that_is_stopped_anywhere_is_gone_on_from(
         MODELS[number]().fit(*rows_of(parts, in_parts))
     for stop_at in range(0, whole.n_groups, max(1, whole.n_groups // 3)):
         checkpoint = Checkpoint(tmp_path / f"work{stop_at}")
-        runner = Elsewhere(3, before=stop_from(stop_at))
+        runner = Elsewhere(3, **{("before", "after")[number % 2]: stop_from(stop_at)})
         with pytest.raises(Stopped), using(runner):
             MODELS[number]().fit(*rows_of(parts, in_parts), checkpoint=checkpoint)
         again: Runner = Elsewhere(5, backwards=True) if stop_at % 2 else Runner(1)  # on a cluster, or on one machine

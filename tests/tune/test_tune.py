@@ -258,17 +258,6 @@ def test_training_that_fails_is_a_failed_trial(rows: Any, monkeypatch: pytest.Mo
 # ---------------------------------------------------------------------------------------- studies and interrupts
 
 
-def test_a_study_goes_on(rows: Any, result: sylvan.TuneResult, tmp_path: Path) -> None:
-    study = tmp_path / "study"
-    tuned(rows, max_trials=9, study=study)
-    lines: list[str] = []
-    whole = tuned(rows, max_trials=11, study=study, report=lines.append)
-    assert [line.split()[0] for line in lines] == ["#9", "#10"]
-    assert [trial.members for trial in whole.trials] == [trial.members for trial in result.trials]
-    assert [trial.score for trial in whole.trials] == [trial.score for trial in result.trials]
-    assert whole.to_toml() == result.to_toml() and whole.interval == result.interval
-
-
 def test_a_study_of_something_else(rows: Any, tmp_path: Path) -> None:
     tuned(rows, max_trials=1, study=tmp_path / "study")
     with raises(ModelError, "tuning"):
@@ -315,8 +304,8 @@ def test_an_interrupted_study_ends_as_one_that_never_stopped(
             raise KeyboardInterrupt
         return measure(self, setting, rung)
 
-    def study() -> sylvan.TuneResult:
-        return tuned(rows, study=tmp_path / "study", max_trials=11)
+    def study(**more: Any) -> sylvan.TuneResult:
+        return tuned(rows, study=tmp_path / "study", max_trials=11, **more)
 
     monkeypatch.setattr(Workbench, "measure", interrupted)
     with pytest.raises(KeyboardInterrupt):
@@ -326,11 +315,13 @@ def test_an_interrupted_study_ends_as_one_that_never_stopped(
         assert len([trial for trial in early.trials if len(trial.members) == 1]) == n_measured
         assert early.notes[0] == "The search was interrupted: this is the best so far."
         assert early.model.rank(rows[0][:1], k=1).names
-    whole = study()
+    lines = list[str]()
+    whole = study(report=lines.append)
+    assert [line.split()[0] for line in lines] == ["#9", "#10"]
     assert [replace(trial, seconds=0, latency=0) for trial in whole.trials] == [
         replace(trial, seconds=0, latency=0) for trial in result.trials
     ]
-    assert whole.to_toml() == result.to_toml()
+    assert whole.to_toml() == result.to_toml() and whole.interval == result.interval
 
 
 def test_the_report_has_figures_and_a_page(result: sylvan.TuneResult, tmp_path: Path) -> None:
@@ -437,12 +428,11 @@ def test_first_rungs_are_judged_by_a_part_of_the_holdout(rows: Any, monkeypatch:
     assert measured.scores.value() == pytest.approx(right.mean())
 
 
-def test_every_second_trial_varies_the_best(rows: Any, tmp_path: Path) -> None:
-    texts, labels = rows
-    result = tuned((texts, labels), max_trials=16, study=tmp_path)
+def test_every_second_trial_varies_the_best(rows: Any) -> None:
+    result = tuned(rows, max_trials=13)
     begun = len(list(Space(True).starts()))
     best = {trial.number: trial for trial in result.trials}
-    for number in range(begun + 1 - begun % 2, 16, 2):
+    for number in range(begun + 1 - begun % 2, 13, 2):
         given = [dict(best[number].members[0].parameters), dict(best[number].members[0].text)]
         others = [trial.members[0] for trial in result.trials[:number] if trial.state == "complete"]
         assert any(_distance(given, [one.parameters, one.text]) <= 4 for one in others)
