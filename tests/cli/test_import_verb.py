@@ -73,9 +73,12 @@ def test_a_model_over_text(call: Any) -> None:
     assert sylvan.load("m").rank(["Word05"], 2).names == [[names[label] for label in best]]
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
+def test_errors(refused: Any) -> None:
+    importers.from_libpecos(FIXTURES / "libpecos").save("v")
+    sylvan.TfidfVectorizer().fit(["one two three"]).save("w")
+    Path("latin.txt").write_bytes(b"a\n\xff\n")
+    Path("names.txt").write_text("a\nb\n")
+    for words, said in (
         ("{libpecos} --model m --labels x", "--labels and --vectorizer go together"),
         ("{none} --model m", "none' is missing."),
         ("{rows.npz} --model m", "is a file; the models of libpecos, omikuji and napkinXC"),
@@ -87,15 +90,9 @@ def test_a_model_over_text(call: Any) -> None:
         ("{libpecos} --model m --labels names.txt --vectorizer v", "must hold TfidfVectorizer. Got XRLinear instead"),
         ("{libpecos} --model m --labels names.txt --vectorizer w",
          "The vectorizer gives 3 features, but the model has 40"),
-    ],
-)  # fmt: skip
-def test_errors(words: str, said: str, refused: Any) -> None:
-    importers.from_libpecos(FIXTURES / "libpecos").save("v")
-    sylvan.TfidfVectorizer().fit(["one two three"]).save("w")
-    Path("latin.txt").write_bytes(b"a\n\xff\n")
-    Path("names.txt").write_text("a\nb\n")
-    refused(said, f"import {words}")
-    assert not Path("m").exists()
+    ):  # fmt: skip
+        refused(said, f"import {words}")
+        assert not Path("m").exists(), words
 
 
 def test_detect(tmp_path: Path) -> None:

@@ -173,12 +173,6 @@ def test_an_interrupted_index_is_resumed(call: Any, refused: Any, monkeypatch: p
     refused("--resume is not for ShardedIRLIIndex", f"{line} --shards 2 --resume")
 
 
-def test_help_shows_examples_and_parameters(call: Any) -> None:
-    shown = call("index --help").out
-    assert "sylvan index base.npy --index runs/titles" in shown and "n_buckets=auto" in shown
-    assert "sylvan search runs/titles queries.npy -k 5" in call("search --help").out
-
-
 def test_numbers_from_files(vectors: Path) -> None:
     np.savez("ids.npz", ids=np.arange(3))
     assert data.load_numbers("ids.npz").dtype == np.int64

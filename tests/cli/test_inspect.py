@@ -201,15 +201,15 @@ def test_the_card_in_the_folder(call: Any, files: Any) -> None:
     assert readme.read_text("utf-8") == "# My notes\n" and call("inspect m").err == ""
 
 
-@pytest.mark.parametrize("wrong", [
-    "x", {}, {"on": "a", "rows": 1}, {"on": "a", "rows": 1, "measures": {"P": 1}},
-    {"on": "a", "rows": 1, "measures": {"P": {"x": 1}}}, {"on": 1, "rows": 1, "measures": {}},
-])  # fmt: skip
-def test_damaged_figures_are_a_sentence(wrong: Any, refused: Any, files: Any) -> None:
+def test_damaged_figures_are_a_sentence(refused: Any, files: Any) -> None:
     sylvan.load(files.text_model).save("m")
-    store.annotate("m", {"measured": wrong})
-    refused("'measured' holds no figures", "inspect m")
-    assert sylvan.load("m").n_labels_ == 6
+    for wrong in (
+        "x", {}, {"on": "a", "rows": 1}, {"on": "a", "rows": 1, "measures": {"P": 1}},
+        {"on": "a", "rows": 1, "measures": {"P": {"x": 1}}}, {"on": 1, "rows": 1, "measures": {}},
+    ):  # fmt: skip
+        store.annotate("m", {"measured": wrong})
+        refused("'measured' holds no figures", "inspect m")
+        assert sylvan.load("m").n_labels_ == 6
 
 
 def test_measures_are_called_in_a_model_as_they_are_read_from_it() -> None:

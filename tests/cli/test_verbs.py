@@ -16,8 +16,6 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from child_processes import python
-from kit.commands import start
-from waiting import PATIENCE
 
 import sylvan
 from sylvan import XRLinear, data, metrics
@@ -254,21 +252,15 @@ def test_irli(call: Any, refused: Any) -> None:
 
 
 def test_help_has_examples_and_stands_where_a_model_is_missing(call: Any) -> None:
-    for verb in ("train", "train xr-linear", "predict", "evaluate", "inspect", "explain", "demo", ""):
+    verbs = ("train", "train xr-linear", "predict", "evaluate", "inspect", "explain", "demo", "index", "search", "")
+    for verb in verbs:
         shown = call(f"{verb} --help").out
-        assert "Example" in shown and "sylvan " in shown
-    assert "beam=10" in call("train xr-linear --help").out
+        assert "Example" in shown and f"sylvan {verb}" in shown
+    assert "beam=10" in call("train xr-linear --help").out and "n_buckets=auto" in call("index --help").out
     assert call("--version").out == f"sylvan {sylvan.__version__}\n"
     call(code=2)
     bare = call("train", code=2).err
     assert "xr-linear" in bare and "Error" not in bare
-
-
-def test_the_command_as_a_process(files: Any) -> None:
-    process = start("predict", files.text_model, "-", "-k", "1")
-    out, err = process.communicate(b"bread and flour\n", timeout=PATIENCE)
-    assert (process.returncode, err.strip()) == (0, b"Read 1 row from stdin: one text a line.")
-    assert json.loads(out)["labels"] == ["Baking"]
 
 
 def test_help_is_quick() -> None:
