@@ -8,6 +8,7 @@ import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -19,7 +20,7 @@ import sylvan
 from sylvan import data, metrics
 from sylvan.cli import task_runs
 from sylvan.cli.task import TASKS
-from sylvan.errors import ModelError
+from sylvan.errors import DataError, ModelError
 from sylvan.neural import RefreshSchedule, load_best
 from sylvan.tasks import ExtremeClassification
 
@@ -72,7 +73,15 @@ def place(files: Path) -> Callable[[str], str]:
     return lambda name: str(files / name)
 
 
-def test_a_language_model(call: Any, pictures: None) -> None:
+@pytest.fixture(autouse=True)
+def no_pictures(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Draws nothing, as where matplotlib is missing, but in one test: that takes longer than small trainings take."""
+    if request.function is not test_a_language_model:
+        missing = Mock(side_effect=DataError("No picture was drawn."))
+        monkeypatch.setattr("sylvan.tasks.base.draw_convergence", missing)
+
+
+def test_a_language_model(call: Any) -> None:
     lines = call(f"{LANGUAGE} --epochs 2 --out run").out.splitlines()
     assert lines[0].startswith("Read Corpus(13 words; train 350")
     shared = "Trains with head-and-tail, 4 negatives from uniform for a whole batch (--set shared=false draws for each "
