@@ -35,6 +35,7 @@ _PYTHONS_OWN = {getattr(signal, name, None) for name in ("SIGPIPE", "SIGXFSZ")}
 def settle_process() -> None:
     """Set what has to be set before anything is imported: threads, signals, and the permissions of new files."""
     os.environ.update(dict.fromkeys(THREADS, "1"))
+    os.environ["OMP_WAIT_POLICY"] = "passive"  # where a test asks for more, one that waits leaves its core to others
     os.umask(0o022)
     _hear_signals()
 
