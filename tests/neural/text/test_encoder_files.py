@@ -37,6 +37,19 @@ def folder(whole: str, tmp_path: Path) -> Path:
     return Path(shutil.copytree(whole, tmp_path / "bert"))
 
 
+@pytest.fixture(scope="module")
+def saved_whole(whole: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = Path(shutil.copytree(whole, tmp_path_factory.mktemp("saved") / "bert"))
+    open_encoder(folder, max_length=16).save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture
+def saved(saved_whole: Path, tmp_path: Path) -> Path:
+    """A copy to spoil of what is saved with modules.json."""
+    return Path(shutil.copytree(saved_whole, tmp_path / "saved"))
+
+
 # ------------------------------------------------------------------------------------ others open it
 
 
@@ -251,37 +264,37 @@ def test_pickled_weights_of_a_layer_are_refused(whole: str, tmp_path: Path) -> N
     ],
 )
 def test_settings_of_sentence_transformers_reach_no_constructor(
-    settings: dict[str, Any], sentence: str, folder: Path
+    settings: dict[str, Any], sentence: str, saved: Path, saved_whole: Path
 ) -> None:
     """Beside lengths, lower case and what is pooled, the file may hold arguments of transformers' functions."""
-    expected = embed(open_encoder(folder, max_length=16), TEXTS)
-    open_encoder(folder, max_length=16).save_pretrained(folder)
-    change(folder / "sentence_bert_config.json", **settings)
+    change(saved / "sentence_bert_config.json", **settings)
     if sentence:
         with raises(ModelError, sentence):
-            open_encoder(folder)
+            open_encoder(saved)
     else:
-        np.testing.assert_array_equal(embed(open_encoder(folder), TEXTS), expected)
+        np.testing.assert_array_equal(embed(open_encoder(saved), TEXTS), embed(open_encoder(saved_whole), TEXTS))
 
 
 @pytest.mark.parametrize("kind", ["os.path.Pooling", "own.Pooling", "sentence_transformers.no.such.Pooling"])
-def test_no_class_is_imported_by_its_name_in_a_file(kind: str, folder: Path, tmp_path: Path) -> None:
-    (folder / "own.py").write_text(f"import os\nos.mkdir({str(tmp_path / 'sprung')!r})\n", "utf-8")
-    expected = embed(open_encoder(folder, max_length=16), TEXTS)
-    open_encoder(folder, max_length=16).save_pretrained(folder)
-    modules = json.loads((folder / "modules.json").read_text("utf-8"))
+def test_no_class_is_imported_by_its_name_in_a_file(
+    kind: str, saved: Path, saved_whole: Path, whole: str, tmp_path: Path
+) -> None:
+    (saved / "own.py").write_text(f"import os\nos.mkdir({str(tmp_path / 'sprung')!r})\n", "utf-8")
+    modules = json.loads((saved / "modules.json").read_text("utf-8"))
     modules[1]["type"] = kind
-    (folder / "modules.json").write_text(json.dumps(modules), "utf-8")
-    np.testing.assert_array_equal(embed(open_encoder(folder), TEXTS), expected)
+    (saved / "modules.json").write_text(json.dumps(modules), "utf-8")
+    found = [embed(open_encoder(place), TEXTS) for place in (saved, saved_whole)]
+    np.testing.assert_array_equal(*found)
+    np.testing.assert_array_equal(found[0], embed(open_encoder(whole, max_length=16), TEXTS))
     assert not (tmp_path / "sprung").exists()
 
 
-@pytest.mark.parametrize("activation", ["os.mkdir", "torch.hub.Tanh", "own.Tanh", "torch.nn.Sequential", 3])
-def test_activations_that_are_none(activation: Any, folder: Path) -> None:
+def test_activations_that_are_none(folder: Path) -> None:
     open_encoder(folder, max_length=16, pooling="pooler").save_pretrained(folder)
-    change(folder / "2_Dense" / "config.json", activation_function=activation)
-    with raises(ModelError, "describes"):
-        open_encoder(folder)
+    for activation in ("os.mkdir", "torch.hub.Tanh", "own.Tanh", "torch.nn.Sequential", 3):
+        change(folder / "2_Dense" / "config.json", activation_function=activation)
+        with raises(ModelError, "describes"):
+            open_encoder(folder)
 
 
 def test_lower_case_that_a_folder_asks_for(folder: Path) -> None:
@@ -478,11 +491,10 @@ def test_bags_over_a_vectorizer_are_saved_with_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", [["query"], {"query": 1}, "other"])
-def test_default_prompts_that_are_none(name: Any, folder: Path) -> None:
-    open_encoder(folder, max_length=16).save_pretrained(folder)
-    change(folder / "config_sentence_transformers.json", prompts={"query": "find "}, default_prompt_name=name)
+def test_default_prompts_that_are_none(name: Any, saved: Path) -> None:
+    change(saved / "config_sentence_transformers.json", prompts={"query": "find "}, default_prompt_name=name)
     with raises(ModelError, "default"):
-        open_encoder(folder)
+        open_encoder(saved)
 
 
 # ------------------------------------------------------------------------------------ where nothing is, or may be

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -169,14 +170,10 @@ def test_wrong_weights_and_calls() -> None:
 
 def pair(n: int, dim: int, **parameters: object) -> tuple[MIDX, MIDX]:
     """Two samplers of the same index: one draws in compiled code, the other doesn't."""
-    table = torch.randn(n, dim, generator=torch.Generator().manual_seed(0))
-    samplers = []
-    for native in (True, False):
-        torch.manual_seed(1)
-        sampler = MIDX(n, dim, native=native, **parameters)  # type: ignore[arg-type]
-        sampler.refresh(table)
-        samplers.append(sampler)
-    return samplers[0], samplers[1]
+    sampler: Any = ready(MIDX, torch.randn(n, dim, generator=torch.Generator().manual_seed(0)), **parameters)
+    other = copy.deepcopy(sampler)
+    sampler.native, other.native = True, False
+    return sampler, other
 
 
 def same_draws(first: MIDX, second: MIDX, queries: torch.Tensor, n: int) -> None:

@@ -77,10 +77,9 @@ def test_probabilities_are_those_of_the_definition(quantizer: str, n_codebooks: 
 )
 @settings(max_examples=20, deadline=None)
 def test_compiled_code_and_pytorch_draw_the_same(n: int, dim: int, n_codewords: int, scale: float) -> None:
-    draws = []
+    sampler, queries, draws = made(n, dim, n_codewords=n_codewords), asked(7, dim) * scale, []
     for native in (True, False):
-        sampler = made(n, dim, n_codewords=n_codewords, native=native)
-        queries = asked(7, dim) * scale
+        sampler.native = native
         draws.append(sampler.sample(queries, 9, generator=torch.Generator().manual_seed(2)))
     assert torch.equal(draws[0].ids, draws[1].ids)
     torch.testing.assert_close(draws[0].log_q, draws[1].log_q, atol=1e-5, rtol=1e-5)
