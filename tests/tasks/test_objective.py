@@ -157,24 +157,20 @@ def classifier_of(part: str = "", seed: int = 0) -> ExtremeClassification:
     return ExtremeClassification(*sets["training"], validation=sets["validation"], test=sets["test"], **given)
 
 
-@pytest.mark.parametrize("part", ["training", "validation", "test"])
-def test_a_classifier_does_not_go_on_with_other_data(part: str, tmp_path: Any) -> None:
-    train(classifier_of(), epochs=1, folder=tmp_path)
-    assert len(train(classifier_of(), epochs=2, folder=tmp_path, resume=True).epochs) == 2
-    with raises(ModelError, "data_checksum"):
-        train(classifier_of(part), epochs=3, folder=tmp_path, resume=True)
-
-
-def of_shift(shift: int) -> SequentialRecommendation:
+def recommender_of(shift: int = 1) -> SequentialRecommendation:
     return recommender(shift, sampler="uniform", n_samples=3, dim=4, hidden=4, batch_size=8, max_length=4)
 
 
-def test_a_recommender_does_not_go_on_with_other_data(tmp_path: Any) -> None:
+@pytest.mark.parametrize(
+    ("task", "others"), [(classifier_of, ("training", "validation", "test")), (recommender_of, (3,))]
+)
+def test_a_task_does_not_go_on_with_other_data(task: Any, others: tuple[Any, ...], tmp_path: Any) -> None:
     assert sequences(1).describe() == sequences(3).describe()
-    train(of_shift(1), epochs=1, folder=tmp_path)
-    assert len(train(of_shift(1), epochs=2, folder=tmp_path, resume=True).epochs) == 2
-    with raises(ModelError, "data_checksum"):
-        train(of_shift(3), epochs=3, folder=tmp_path, resume=True)
+    train(task(), epochs=1, folder=tmp_path)
+    assert len(train(task(), epochs=2, folder=tmp_path, resume=True).epochs) == 2
+    for other in others:
+        with raises(ModelError, "data_checksum"):
+            train(task(other), epochs=3, folder=tmp_path, resume=True)
 
 
 def test_what_a_seed_keeps_apart_changes_no_checksum() -> None:

@@ -31,7 +31,7 @@ IGNORED = -100
 @pytest.mark.parametrize("n_noises", [1, 3])
 @pytest.mark.parametrize("n_candidates", [1, 4])
 def test_loss_and_gradients_are_those_of_the_equations(n_candidates: int, n_noises: int, bias: bool) -> None:
-    """Losses (2), (3); gradients (10), (11): the features times the coefficients of (7), (8) along the paths."""
+    """Losses (2), (3) of scores that are sums along the paths, and their gradients, (7), (8), (10), (11)."""
     n_classes = 17
     tree = balanced_tree(np.random.default_rng(3).permutation(n_classes), branching=3)
     counts = list(range(1, n_classes + 1))
@@ -45,39 +45,22 @@ def test_loss_and_gradients_are_those_of_the_equations(n_candidates: int, n_nois
     loss.backward()
     candidates = [searched(head, x, n_candidates, n_candidates) for x in features.detach()]
     noises = noises_of(noise.drawn, candidates, n_noises)
-    whole, of_edges = 0.0, torch.zeros(head.edge_weights.shape, dtype=torch.float64)
-    of_biases = torch.zeros(len(of_edges), dtype=torch.float64)
-    of_features = torch.zeros_like(features)
-    covered, selected = [], []
+    given = [tensor.detach().requires_grad_() for tensor in (features, *head.parameters())]
+    edges = given[0] @ given[1].t() + (given[2] if bias else 0)
+    scores = torch.stack([edges[:, path(tree, k)].sum(dim=1) for k in range(n_classes)], dim=1)
+    whole, covered, selected = torch.zeros(()), [], []
     for row, y in enumerate(targets.tolist()):
-        x, edges = features[row].detach(), edge_scores(head, features[row].detach())
-        score = {k: sum(edges[e] for e in path(tree, k)) for k in range(n_classes)}
         mass = sum(counts[k] for k in range(n_classes) if k not in candidates[row])
         covered.append(y in candidates[row])
         stand_ins = noises[row] if covered[-1] else [y]
         selected.append({*candidates[row], *stand_ins})
-        coefficients = dict.fromkeys(range(n_classes), 0.0)
-        coefficients[y] += 1.0
         for j in stand_ins:
-            weighted = math.exp(score[j]) / (counts[j] / mass)
-            total = sum(math.exp(score[k]) for k in candidates[row]) + weighted
-            whole -= (score[y] - math.log(total)) / len(stand_ins)
-            for k in candidates[row]:
-                coefficients[k] -= math.exp(score[k]) / total / len(stand_ins)
-            coefficients[j] -= weighted / total / len(stand_ins)
-        for k, coefficient in coefficients.items():
-            for e in path(tree, k):
-                of_edges[e] -= coefficient * x
-                of_biases[e] -= coefficient
-                of_features[row] -= coefficient * head.edge_weights[e].detach()
+            total = scores[row, candidates[row]].exp().sum() + scores[row, j].exp() / (counts[j] / mass)
+            whole = whole - (scores[row, y] - total.log()) / len(stand_ins)
     assert True in covered and False in covered
-    assert loss.item() == pytest.approx(whole, rel=1e-5)
-    assert head.edge_weights.grad is not None and features.grad is not None
-    assert torch.allclose(head.edge_weights.grad.to_dense(), of_edges, rtol=1e-5, atol=1e-6)
-    assert torch.allclose(features.grad, of_features, rtol=1e-5, atol=1e-6)
-    if head.edge_biases is not None:
-        assert head.edge_biases.grad is not None
-        assert torch.allclose(head.edge_biases.grad.to_dense(), of_biases, rtol=1e-5, atol=1e-6)
+    assert loss.item() == pytest.approx(whole.item(), rel=1e-5)
+    for found, expected in zip((features, *head.parameters()), torch.autograd.grad(whole, given), strict=True):
+        assert found.grad is not None and torch.allclose(found.grad.to_dense(), expected, rtol=1e-5, atol=1e-6)
     assert head.coverage.item() == pytest.approx(np.mean(covered))
     # Proposition 1, over the batch: nothing but edges on some but not all of a query's selected paths is touched.
     touched: set[int] = set()
