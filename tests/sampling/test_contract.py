@@ -26,11 +26,9 @@ def case(request: pytest.FixtureRequest) -> Case:
     return found
 
 
-@pytest.fixture(params={_SAMPLERS[case.name].kind: case for case in CASES}.values(), ids=lambda case: case.title)
-def of_kind(request: pytest.FixtureRequest) -> Case:
-    """One of each class, for what the class alone decides."""
-    found: Case = request.param
-    return found
+# One of each class, for what the class alone decides.
+KINDS = {_SAMPLERS[case.name].kind: case for case in CASES}
+of_each_kind = pytest.mark.parametrize("case", KINDS.values(), ids=KINDS)
 
 
 def seeded(case: Case, sampler: Any, n: int = 50, **more: Any) -> Draw:
@@ -143,8 +141,8 @@ def test_deep_copies_and_moves(case: Case) -> None:
     assert sampler.adaptive != torch.equal(before, after)
 
 
-def test_what_was_never_refreshed_refuses(of_kind: Case) -> None:
-    case = of_kind
+@of_each_kind
+def test_what_was_never_refreshed_refuses(case: Case) -> None:
     sampler = case.make()
     if not sampler.adaptive:
         pytest.skip("depends on no class embeddings")
@@ -153,8 +151,8 @@ def test_what_was_never_refreshed_refuses(of_kind: Case) -> None:
             call()
 
 
-def test_wrong_numbers_of_draws_are_refused(of_kind: Case) -> None:
-    case = of_kind
+@of_each_kind
+def test_wrong_numbers_of_draws_are_refused(case: Case) -> None:
     sampler = case.ready()
     wrong: Any
     for wrong in (0, -1, 1.5, True, "3", None):
@@ -162,8 +160,8 @@ def test_wrong_numbers_of_draws_are_refused(of_kind: Case) -> None:
             sampler.sample(case.queries(3), wrong)
 
 
-def test_wrong_queries_are_refused(of_kind: Case) -> None:
-    case = of_kind
+@of_each_kind
+def test_wrong_queries_are_refused(case: Case) -> None:
     sampler = case.ready()
     wrong = [torch.zeros(case.dim), torch.zeros(0, case.dim), torch.zeros(2, 0, case.dim)]
     if sampler.adaptive:
@@ -176,8 +174,8 @@ def test_wrong_queries_are_refused(of_kind: Case) -> None:
         sampler.sample(torch.zeros(3, case.dim, dtype=torch.int64), 5)
 
 
-def test_wrong_ids_are_refused(of_kind: Case) -> None:
-    case = of_kind
+@of_each_kind
+def test_wrong_ids_are_refused(case: Case) -> None:
     sampler = case.ready()
     for ids, message in (
         (torch.zeros(2, 4, dtype=torch.int64), ("shape", 3)),
@@ -191,8 +189,8 @@ def test_wrong_ids_are_refused(of_kind: Case) -> None:
             sampler.log_prob(case.queries(3), ids)
 
 
-def test_wrong_tables_are_refused(of_kind: Case) -> None:
-    case = of_kind
+@of_each_kind
+def test_wrong_tables_are_refused(case: Case) -> None:
     sampler = case.make()
     wrong = [case.table()[:-1], case.table()[0], case.table()[None]]
     if sampler.adaptive:
@@ -306,8 +304,8 @@ def test_a_state_of_another_size_is_refused(case: Case) -> None:
         other.make().load_state_dict(case.ready().state_dict())
 
 
-def test_wrong_kinds_of_things_are_told(of_kind: Case) -> None:
-    case = of_kind
+@of_each_kind
+def test_wrong_kinds_of_things_are_told(case: Case) -> None:
     sampler = case.ready()
     queries, table = case.queries(3), case.table()
     for wrong, message in [(queries.numpy(), "torch.from_numpy"), (queries.tolist(), "torch.tensor")]:
