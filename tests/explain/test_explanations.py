@@ -233,12 +233,6 @@ def test_numbers_that_json_has_no_word_for() -> None:
     assert json.dumps(found.to_dict(), allow_nan=False)
 
 
-def test_the_bytes_are_the_same_for_any_number_of_threads(data: tuple) -> None:
-    X, Y = data
-    one, two = (XRLinear(branching=3, max_leaf=4, n_jobs=n).fit(X, Y).explain(X[0], 3).to_dict() for n in (1, 2))
-    assert one == two
-
-
 REFUSED = [
     (lambda m, X, Y: m.explain(X[:2], 0), DataError, ("X", 7, "(2, 40)")),
     (lambda m, X, Y: m.explain(X[:0], 0), DataError, ("X", "(0, 40)")),
@@ -302,16 +296,6 @@ def test_neighbors_as_examples_are_the_loop_over_rows(model: XRLinear, data: tup
         voters = [i for i in nearest if i >= 0 and Y[i, label]]
         words = f"{len(voters)} of the 9 nearest" if voters else "None of the 9 nearest"
         assert own.notes[0].startswith(words) and own.notes[0] in own.text() and own.notes[0] in own.html()
-
-
-def test_what_an_indexed_row_holds(data: tuple) -> None:
-    X, Y = data
-    X = sp.csr_matrix(X.multiply(np.random.default_rng(1).random(X.shape[1]) < 0.8))
-    index = NeighborRanker().fit(X, Y).index_
-    features = np.arange(X.shape[1], dtype=np.int32)
-    for i in range(0, X.shape[0], 7):
-        row = X[[i]].toarray().ravel()
-        np.testing.assert_allclose(index.values_of(i, features), row / np.linalg.norm(row), rtol=1e-6)
 
 
 def test_neighbors_of_a_text_model(tagger: tuple) -> None:

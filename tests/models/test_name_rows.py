@@ -22,7 +22,7 @@ from sylvan.models.blocks import training_counts
 from sylvan.models.label_texts.name_rows import Likeness, likeness, readable
 
 TRAIN, TEST = load_sample()
-TEXTS, LABELS = TRAIN.texts[:3000], TRAIN.labels[:3000]
+TEXTS, LABELS = TRAIN.texts[:1200], TRAIN.labels[:1200]
 NAMES = sorted({name for row in LABELS for name in row})
 
 
@@ -57,7 +57,8 @@ class TestDecision:
     def test_they_are_the_rows_that_one_would_write_by_hand(self) -> None:
         vectorizer, vocabulary = TfidfVectorizer(n_jobs=1), Vocabulary.from_labels(LABELS)
         X, Y = vectorizer.fit_transform(TEXTS), vocabulary.encode(LABELS)
-        names = [name.replace("_", " ") if name in readable(vocabulary) else "" for name in vocabulary]
+        words = readable(vocabulary)
+        names = [name.replace("_", " ") if name in words else "" for name in vocabulary]
         Z, one_each = vectorizer.transform(names), sp.identity(len(vocabulary), np.float32, "csr")
         has_words = np.flatnonzero(np.diff(Z.indptr))
         X, Y = sp.vstack([X, Z[has_words]]).tocsr(), sp.vstack([Y, one_each[has_words]]).tocsr()
@@ -87,16 +88,14 @@ class TestDecision:
 
     def test_in_any_case_where_labels_without_rows_are_to_be_answered(self) -> None:
         certain = model().set_params(unlearned="answer").fit(TEXTS, LABELS, label_texts=of_others())
-        assert len(certain.label_texts_.labels) > 1500 and certain.label_text_likeness_ is None
+        assert len(certain.label_texts_.labels) > len(NAMES) / 2 and certain.label_text_likeness_ is None
 
-    @pytest.mark.parametrize("code", ["http://example.org/{}", "{}", "Q{}", "mesh:D{}", "QA76.{}"])
-    def test_codes_are_no_names(self, code: str) -> None:
-        number = {name: code.format(place) for place, name in enumerate(NAMES)}
-        codes = [[number[name] for name in row] for row in LABELS]
-        tagger = model().fit(TEXTS, codes)
-        assert readable(tagger.vocabulary_) == {} and tagger.label_text_likeness_ is None is tagger.label_texts_
-        named = model().fit(TEXTS, codes, label_texts={number[name]: name for name in NAMES})
-        assert named.label_text_likeness_.helps
+    def test_codes_are_no_names(self) -> None:
+        number = {name: f"Q{place}" for place, name in enumerate(NAMES)}
+        tagger = model().fit(TEXTS, [[number[name] for name in row] for row in LABELS])
+        assert tagger.label_text_likeness_ is None is tagger.label_texts_
+        for code in ("http://example.org/{}", "{}", "Q{}", "mesh:D{}", "QA76.{}"):
+            assert readable(Vocabulary([code.format(place) for place in range(99)])) == {}
 
     def test_what_is_read_as_words(self) -> None:
         words = ["transfer_funds", "Wars, 1800-1815 -- Fiction", "öljy", "Q42", "a:b", "no", "http://x.org/word"]
@@ -116,13 +115,13 @@ class TestDecision:
         assert len(model(keep_rows=True).fit(TEXTS, LABELS).model.row_ids_) == len(TEXTS)
 
     def test_held_out_rows_decide_and_are_answered(self) -> None:
-        rows = np.arange(0, 3000, 10, dtype=np.int32)
+        rows = np.arange(0, len(TEXTS), 10, dtype=np.int32)
         tagger = model()
         top = tagger.fit_holding_out(TEXTS, LABELS, rows)
         assert len(top.labels) == len(rows) and tagger.label_text_likeness_.n_pairs <= sum(len(LABELS[r]) for r in rows)
 
     def test_the_same_in_blocks_and_by_threads(self) -> None:
-        blocks = ((TEXTS[first : first + 700], LABELS[first : first + 700]) for first in range(0, 3000, 700))
+        blocks = ((TEXTS[first : first + 500], LABELS[first : first + 500]) for first in range(0, 1200, 500))
         same_bits(model().fit_blocks(blocks).model, fitted().model)
         threads = TextModel(TfidfVectorizer(n_jobs=2), XRLinear(n_jobs=2)).fit(TEXTS, LABELS)
         same_bits(threads.model, fitted().model)

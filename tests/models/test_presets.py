@@ -32,7 +32,7 @@ def test_the_two_above_have_the_members_below() -> None:
 def test_each_learns_texts(name: str) -> None:
     train, test = load_sample()
     quick = {"scorer": "trees", "n_trees": 5} if name == "best" else {}
-    model = preset(name, n_jobs=1, **quick).fit(train.texts[:900], train.labels[:900])  # type: ignore[call-overload]
+    model = preset(name, n_jobs=1, **quick).fit(train.texts[:500], train.labels[:500])  # type: ignore[call-overload]
     assert [len(row) for row in model.rank(test.texts[:2], k=3).names] == [3, 3]
     first = model.members[0] if name in ("accurate", "best") else model
     assert first.label_texts_ is not None, "names that are words are rows of every preset"

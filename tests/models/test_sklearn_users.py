@@ -145,16 +145,15 @@ def test_names_in_a_matrix_are_refused() -> None:
 def test_scikit_learn_stratifies_folds() -> None:
     rows, y = load_iris(return_X_y=True)
     names = np.array(["setosa", "versicolor", "virginica"])[y]
-    for classes in (y, names):
-        for model in (XRLinear(cost=100, n_jobs=1), NeighborRanker(n_neighbors=9, n_jobs=1)):
-            assert is_classifier(model)
-            assert cross_val_score(model, rows, classes).mean() > 0.9
-            assert cross_val_score(model, rows, classes, scoring="accuracy").mean() > 0.9
-            assert cross_val_score(model, rows, classes, scoring="neg_log_loss").mean() > -0.4
-            predicted = cross_val_predict(model, rows, classes)
-            assert predicted.shape == (150,) and accuracy_score(classes, predicted) > 0.9
-            proba = cross_val_predict(model, rows, classes, method="predict_proba")
-            assert log_loss(classes, proba) < 0.4 and roc_auc_score(classes, proba, multi_class="ovr") > 0.95
+    for classes, model in ((y, XRLinear(cost=100, n_jobs=1)), (names, NeighborRanker(n_neighbors=9, n_jobs=1))):
+        assert is_classifier(model)
+        assert cross_val_score(model, rows, classes).mean() > 0.9
+        assert cross_val_score(model, rows, classes, scoring="accuracy").mean() > 0.9
+        assert cross_val_score(model, rows, classes, scoring="neg_log_loss").mean() > -0.4
+        predicted = cross_val_predict(model, rows, classes)
+        assert predicted.shape == (150,) and accuracy_score(classes, predicted) > 0.9
+        proba = cross_val_predict(model, rows, classes, method="predict_proba")
+        assert log_loss(classes, proba) < 0.4 and roc_auc_score(classes, proba, multi_class="ovr") > 0.95
 
 
 def test_a_folder_that_says_something_else_of_classes_and_columns_is_refused() -> None:

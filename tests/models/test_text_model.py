@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -224,15 +225,21 @@ def make(**params: Any) -> TextModel:
     return TextModel(TfidfVectorizer(ngrams=(1, 2), sublinear_tf=True, **params), XRLinear(branching=4, max_leaf=20))
 
 
+@cache
+def whole(**params: Any) -> TextModel:
+    """Of all texts at once."""
+    return make(**params).fit(BOOKS, HEADINGS)
+
+
 @pytest.mark.parametrize("size", [1, 97, 10_000])
 @pytest.mark.parametrize("params", [{"n_jobs": 1}, {"n_jobs": 3, "min_df": 2, "max_features": 400}])
 def test_the_same_model(size: int, params: dict[str, Any]) -> None:
-    same_bits(make(**params).fit_blocks(blocks(size)), make(**params).fit(BOOKS, HEADINGS))
+    same_bits(make(**params).fit_blocks(blocks(size)), whole(**params))
 
 
 def test_within_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checkpointed, "private_bytes", lambda _: 0)
-    same_bits(make().fit_blocks(blocks(100), memory_limit="10MB"), make().fit(BOOKS, HEADINGS))
+    same_bits(make().fit_blocks(blocks(100), memory_limit="10MB"), whole())
 
 
 def test_relevances_in_some_blocks() -> None:
@@ -244,7 +251,7 @@ def test_relevances_in_some_blocks() -> None:
 def test_from_a_file(tmp_path: Path) -> None:
     path = tmp_path / "train.jsonl"
     data.write_jsonl(path, BOOKS, HEADINGS)
-    same_bits(make().fit_blocks(data.stream_jsonl(path, rows=64)), make().fit(BOOKS, HEADINGS))
+    same_bits(make().fit_blocks(data.stream_jsonl(path, rows=64)), whole())
 
 
 @pytest.mark.parametrize(

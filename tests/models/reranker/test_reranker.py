@@ -41,12 +41,12 @@ def test_every_scorer_learns_what_the_mean_can_not(
     assert bits(sylvan.load(tmp_path / "m").set_params(columns=parity).rank(X, k=5)) == bits(top)
 
 
-def test_few_rows_leave_the_order_of_the_mean() -> None:
+def test_few_rows_leave_the_order_of_the_mean(fitted: Reranker) -> None:
     for model in (reranker(columns=parity).fit(X[:799], y[:799]), reranker(held_out=199).fit(X, y)):
         mean = Ensemble.of_fitted(model.members)
         assert model.scorer_ is None and model.calibrator_ is None
         assert bits(model.rank(X, k=8)) == bits(mean.rank(X, k=8))
-    assert reranker(columns=parity).fit(X, y).scorer_ is not None
+    assert fitted.scorer_ is not None
 
 
 def test_only_candidates_are_ranked() -> None:
@@ -76,13 +76,13 @@ def test_tails_lift_rare_labels() -> None:
     rare = (y == 7) & (np.arange(2000) % 10 > 0)
     X, y = X[~rare], y[~rare]
     model = reranker().fit(X, y)
-    plain = model.rank(X, k=8)
+    plain, proba = model.rank(X, k=8), model.predict_proba(X)
     for name in ("psp", "psp:0.5,0.4", "macro_recall"):
         lifted = model.rank(X, k=8, tail=name)
         assert np.argwhere(lifted.labels == 7)[:, 1].sum() < np.argwhere(plain.labels == 7)[:, 1].sum(), name
         assert bits(model.set_params(tail=name).rank(X, k=8)) == bits(lifted)
         assert bits(model.rank(X, k=8, tail="none")) == bits(plain)
-    assert model.predict_proba(X).tobytes() == reranker().fit(X, y).predict_proba(X).tobytes(), "of the plain scores"
+    assert model.predict_proba(X).tobytes() == proba.tobytes(), "of the plain scores"
     with raises(ParameterError, "tail", "fat"):
         model.rank(X, tail="fat")
 

@@ -110,9 +110,9 @@ def test_columns_of_labels() -> None:
     candidates, columns = named.candidate_columns(X[:9])
     expected = [by_name.get(name, [0, 0]) for name in named.vocabulary_]
     assert (columns[..., -2:] == np.array(expected, np.float32)[candidates.labels]).all()
-    single = reranker().fit(X, noisy, label_columns=values[:, 0])
+    single = reranker().fit(X[:99], noisy[:99], label_columns=values[:, 0])
     assert single.feature_names_[-1] == "label_columns 0"
-    flat = reranker().fit(X, names, label_columns={"label 1": 1.0, "label 5": 1})
+    flat = reranker().fit(X[:99], names[:99], label_columns={"label 1": 1.0, "label 5": 1})
     assert flat.feature_names_[-1] == "label_columns 0"
 
 

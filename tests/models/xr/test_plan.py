@@ -263,7 +263,7 @@ def trained_and_estimated(
 @pytest.fixture(scope="module")
 def sample() -> tuple[validate.Csr, validate.Csr, LabelTree]:
     """Of the bundled sample: skewed labels, short texts."""
-    X, Y = validate.pair(*books(1500, min_df=1)[:2])
+    X, Y = validate.pair(*books(700, min_df=1)[:2])
     return X, Y, LabelTree.build(indexing.pifa(X, Y), 16, 100, seed=0)
 
 

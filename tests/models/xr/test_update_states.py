@@ -292,7 +292,7 @@ UNSHRUNKEN = (Phase.explicit, Phase.reuse, Phase.generate)  # shrinking a life t
 
 
 @pytest.mark.parametrize("name", ["squared hinge", "hinge", "logistic, searched", "copies of labels", "neighbours"])
-@settings(max_examples=6, phases=UNSHRUNKEN)
+@settings(max_examples=4, phases=UNSHRUNKEN)
 @given(
     seed=st.integers(0, 10**6), n=st.integers(8, 40), n_labels=st.sampled_from([2, 5, 7, 9, 12]),
     branching=st.integers(2, 3), max_leaf=st.sampled_from([2, 2, 3, 50]), weighted=st.booleans(),
