@@ -98,7 +98,7 @@ class TestDecision:
             assert readable(Vocabulary([code.format(place) for place in range(99)])) == {}
 
     def test_what_is_read_as_words(self) -> None:
-        words = ["transfer_funds", "Wars, 1800-1815 -- Fiction", "öljy", "Q42", "a:b", "no", "http://x.org/word"]
+        words = ["transfer_funds", "Wars, 1800-1815 -- Fiction", "öljy", "covid19", "skos:broader", "no", "http://x.org/word"]
         expected = {"transfer_funds": "transfer funds", "Wars, 1800-1815 -- Fiction": "Wars, 1800-1815 -- Fiction"}
         assert readable(Vocabulary(words[:5])) == expected | {"öljy": "öljy"}
         assert readable(Vocabulary(words)) == {}  # most are none

@@ -122,7 +122,7 @@ def test_explanations_say_what_moved_a_label(fitted: Reranker) -> None:
 def test_explanations_are_of_the_ranking_that_is_asked_for() -> None:
     model = joined([XRLinear(max_leaf=1, branching=2, n_jobs=1).fit(X, y)], columns=parity)
     model.fit_order(*pairs(1200, seed=1))
-    new_X, new_y = pairs(40, seed=3)
+    new_X, new_y = pairs(20, seed=3)
     changed = 0
     for row, label in zip(new_X[:, None], new_y.tolist(), strict=True):
         found, wide = model.explain(row, label, beam=1), model.explain(row, label)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from sylvan.errors import DataError, ParameterError
 from sylvan.ranking.calibrate import holdout_folds
 
 
+@cache
 def noisy(n: int = 1500, seed: int = 0) -> tuple[sp.csr_matrix, sp.csr_matrix]:
     """Ten labels with two words each; a row has the words of one to three, and every fourth label is another."""
     random = np.random.default_rng(seed)
