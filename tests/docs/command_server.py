@@ -1,6 +1,6 @@
 """A process that has loaded the packages, and forks for every ``sylvan`` command of the documents.
 
-Most of a small command's time goes into loading PyTorch. A fork runs what a process of its own would: the installed
+Most of a small command's time goes into loading modules, PyTorch's above all. A fork runs what a process of its own would: the installed
 command's file, or ``python -m sylvan``, in the caller's folder and environment and with the caller's streams.
 
 Called with the path of a socket, and of the installed command if there is one, this file is the server; with the path
@@ -14,6 +14,7 @@ import contextlib
 import importlib
 import json
 import os
+import pkgutil
 import runpy
 import signal
 import socket
@@ -22,8 +23,9 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-# What commands load by themselves; what isn't installed is left to the command to miss.
-LOADED = ("sylvan.cli.app", "sylvan.tasks", "torch", "torch._dynamo", "torch._meta_registrations")
+# What commands load by themselves, the first two with all modules below; what isn't installed is left to the command
+# to miss.
+LOADED = ("sylvan.cli", "sylvan.models", "sylvan.tasks", "torch._dynamo", "torch._meta_registrations")
 
 
 @contextlib.contextmanager
@@ -67,7 +69,10 @@ def ask(path: str, words: list[str]) -> int:
 def serve(path: str, installed: str | None) -> None:
     """Fork for every command that is asked for."""
     del sys.path[0]  # the folder of this file
-    for name in LOADED:
+    names = list(LOADED)
+    for package in map(importlib.import_module, LOADED[:2]):
+        names += [module.name for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")]
+    for name in names:
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
     beside = f"{path}.new"
