@@ -31,7 +31,7 @@ def cases(draw: st.DrawFn) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
     return Y, scores * np.array(answered).reshape(n, n_labels)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(cases(), st.integers(1, 6))
 def test_against_scikit_learn(case: tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]], k: int) -> None:
     sklearn = pytest.importorskip("sklearn.metrics")

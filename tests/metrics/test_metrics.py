@@ -141,7 +141,7 @@ def cases(draw: st.DrawFn) -> tuple[list[list[int]], list[list[int]], int]:
     return [t for t, _ in pairs], [a for _, a in pairs], n_labels
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(cases(), st.integers(1, 9), st.integers(1, 30))
 def test_against_the_slow_reference(case: tuple[list[list[int]], list[list[int]], int], k: int, block: int) -> None:
     truth, answers, L = case
