@@ -34,8 +34,10 @@ def is_letter(c: str) -> bool:
 
 
 def is_unseen(c: str) -> bool:
-    sets_direction = unicodedata.bidirectional(c) in ["LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"]
-    return sets_direction or name_of(c) in UNSEEN or "VARIATION SELECTOR" in name_of(c)
+    if unicodedata.bidirectional(c) in ("LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"):
+        return True
+    name = name_of(c)
+    return name in UNSEEN or "VARIATION SELECTOR" in name
 
 
 def is_mark(c: str) -> bool:
