@@ -1,7 +1,8 @@
 """A process that has loaded the packages, and forks for every ``sylvan`` command of the documents.
 
-Most of a small command's time goes into loading modules, PyTorch's above all. A fork runs what a process of its own would: the installed
-command's file, or ``python -m sylvan``, in the caller's folder and environment and with the caller's streams.
+Most of a small command's time goes into loading modules, PyTorch's above all. A fork runs what a process of its own
+would: the installed command's file, or ``python -m sylvan``, in the caller's folder and environment and with the
+caller's streams.
 
 Called with the path of a socket, and of the installed command if there is one, this file is the server; with the path
 of a socket, ``--``, and words, it is the command.
