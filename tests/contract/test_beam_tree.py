@@ -1,4 +1,4 @@
-"""BeamTreeClassifier fulfils the contract, as far as it is for one class a row; and scikit-learn's for classifiers."""
+"""BeamTreeClassifier fulfils the contract, as far as it is for one class a row."""
 
 from __future__ import annotations
 
@@ -104,17 +104,3 @@ class TestHierarchicalSoftmax(TestBeamTree):
         np.testing.assert_allclose(every.sum(axis=1), 1, rtol=1e-5)
         some = fitted.predict_proba(data.X, beam=1)
         assert (some.sum(axis=1) < 1 + 1e-5).all()
-
-
-def test_scikit_learns_checks() -> None:
-    checks = pytest.importorskip("sklearn.utils.estimator_checks")
-    pytest.importorskip("sklearn", minversion="1.6")
-    from contract.test_sklearn import NOT_APPLICABLE
-
-    order = (
-        "rows are shown one after another in an order drawn for their number; one of weight 2 is not one shown twice"
-    )
-    expected = {name: NOT_APPLICABLE[name] for name in ("check_estimators_unfitted", "check_dtype_object")}
-    expected |= {name: order for name in NOT_APPLICABLE if "sample_weight_equivalence" in name}
-    expected["check_supervised_y_2d"] = "wants a warning of scikit-learn's own class, whose import Sylvan does without"
-    checks.check_estimator(BeamTreeClassifier(n_jobs=1), expected_failed_checks=expected, on_skip=None)

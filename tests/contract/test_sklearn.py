@@ -5,6 +5,8 @@ Sylvan doesn't import scikit-learn; its tools ask an estimator for ``__sklearn_t
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -19,9 +21,9 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_predict, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, MultiLabelBinarizer
-from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.utils.estimator_checks import estimator_checks_generator
 
-from sylvan import Ensemble, NeighborRanker, Reranker, TextModel, XRLinear
+from sylvan import BeamTreeClassifier, Ensemble, IRLIClassifier, NeighborRanker, Reranker, TextModel, XRLinear
 from sylvan.errors import UnsupportedError
 
 SPARSE = "wants dense indicators and probabilities for several labels a row; ours are sparse"
@@ -42,20 +44,48 @@ NOT_APPLICABLE = {
     "check_sample_weight_equivalence": WEIGHTS,
 }
 TRAINED_MEMBERS = "after fit, members are the trained ones; those that were given stay as they are"
-OF_JOINED = {
+OF_JOINED = NOT_APPLICABLE | {
     "check_estimators_overwrite_params": TRAINED_MEMBERS, "check_dont_overwrite_parameters": TRAINED_MEMBERS
 }  # fmt: skip
+ORDER = "rows are shown one after another in an order drawn for their number; one of weight 2 is not one shown twice"
+OF_CLASSES = {name: NOT_APPLICABLE[name] for name in ("check_estimators_unfitted", "check_dtype_object")} | {
+    **{name: ORDER for name in NOT_APPLICABLE if "sample_weight_equivalence" in name},
+    "check_supervised_y_2d": "wants a warning of scikit-learn's own class, whose import Sylvan does without",
+}
+OF_BUCKETS = NOT_APPLICABLE | {
+    "check_classifiers_one_label": "class 0 of the ids 0 and 1 has no row, and is answered where its bucket is: only "
+    "buckets are learned",
+    "check_classifiers_train": "two or three classes share buckets, within which they are ranked alike: it is made for "
+    "many",
+}
 
 
 def pair() -> list[Any]:
     return [XRLinear(n_jobs=1), NeighborRanker(n_jobs=1)]
 
 
-@parametrize_with_checks(
-    [*pair(), Ensemble(pair(), n_jobs=1), Reranker(pair(), scorer="trees", n_trees=2, n_jobs=1)],
-    expected_failed_checks=lambda model: NOT_APPLICABLE | (OF_JOINED if hasattr(model, "members") else {}),
-)
+def few_steps() -> IRLIClassifier:
+    small = {"n_buckets": 4, "n_repetitions": 2, "hidden": 8, "choices": 2, "rounds": 0}
+    return IRLIClassifier(**small, epochs_per_round=2, final_epochs=1, n_jobs=1)
+
+
+def checks() -> Iterator[tuple[Any, functools.partial[None]]]:
+    """Each estimator and scikit-learn's checks of it, without those that don't apply."""
+    for estimator, excused in (
+        *((one, NOT_APPLICABLE) for one in pair()),
+        (Ensemble(pair(), n_jobs=1), OF_JOINED),
+        (Reranker(pair(), scorer="trees", n_trees=2, n_jobs=1), OF_JOINED),
+        (BeamTreeClassifier(n_jobs=1), OF_CLASSES),
+        (few_steps(), OF_BUCKETS),
+    ):
+        found = estimator_checks_generator(estimator)
+        yield from ((one, check) for one, check in found if check.func.__name__ not in excused)
+
+
+@pytest.mark.parametrize(("estimator", "check"), checks(), ids=lambda it: getattr(it, "func", type(it)).__name__)
 def test_scikit_learns_checks(estimator: Any, check: Any) -> None:
+    if isinstance(estimator, IRLIClassifier):
+        pytest.importorskip("torch")
     check(estimator)
 
 
