@@ -9,7 +9,7 @@ import pytest
 from kit.errors import raises
 from kit.known import Known, known, questions
 
-from contract.matrices import MatrixContract
+from contract.matrices import FEW_FORMS, MatrixContract
 from sylvan import BeamTreeClassifier
 from sylvan.errors import DataError
 
@@ -85,6 +85,8 @@ class TestBeamTree(MatrixContract):
 class TestFlatSoftmax(TestBeamTree):
     """Every class by itself, plain gradient descent, the learning rate chosen."""
 
+    forms = FEW_FORMS
+
     def make(self, **params: Any) -> BeamTreeClassifier:
         own = {"loss": "softmax", "optimizer": "sgd", "learning_rate": "auto", "epochs": 20}
         return super().make(**{**own, **params})
@@ -95,6 +97,8 @@ class TestFlatSoftmax(TestBeamTree):
 
 class TestHierarchicalSoftmax(TestBeamTree):
     """A softmax at every node, over a random tree."""
+
+    forms = FEW_FORMS
 
     def make(self, **params: Any) -> BeamTreeClassifier:
         return super().make(**{"loss": "hsm", "tree": "random", "epochs": 20, **params})

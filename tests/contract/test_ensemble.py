@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
-from contract.matrices import MatrixContract
+from contract.matrices import FEW_FORMS, MatrixContract
 from contract.texts import TextContract
 from sylvan import Ensemble, NeighborRanker, TextModel, TfidfVectorizer, XRLinear
 
@@ -21,6 +21,8 @@ class TestEnsemble(MatrixContract):
 class TestFittedWeights(MatrixContract):
     """Two trees whose weights are fitted."""
 
+    forms = FEW_FORMS
+
     def make(self, **params: Any) -> Ensemble:
         members = [XRLinear(**{"branching": 2, "max_leaf": m, "n_jobs": 1, **params}) for m in (3, 4)]
         return Ensemble(members, weights="fit", n_jobs=params.get("n_jobs"))
@@ -28,6 +30,8 @@ class TestFittedWeights(MatrixContract):
 
 class TestTextEnsemble(TextContract):
     """Words and pairs of words."""
+
+    machine: ClassVar[dict[str, Any]] = {f"member{at}__vectorizer__n_jobs": 1 for at in range(2)}
 
     def make(self, **params: Any) -> Any:
         jobs = params.get("n_jobs")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -72,6 +72,7 @@ class TestReranker(OrderContract, MatrixContract):
 class TestTextReranker(OrderContract, TextContract):
     """Words and labels' own words; a label may be no candidate of one of them."""
 
+    machine: ClassVar[dict[str, Any]] = {"member0__vectorizer__n_jobs": 1}
     inputs = lexical.TestLexicalMatcher.inputs
     targets = lexical.TestLexicalMatcher.targets
     name = lexical.TestLexicalMatcher.name

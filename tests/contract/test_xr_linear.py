@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from kit.known import Known, known
 
-from contract.matrices import MatrixContract
+from contract.matrices import FEW_FORMS, MatrixContract
 from sylvan import XRLinear
 
 
@@ -23,12 +23,16 @@ class TestXRLinear(MatrixContract):
 class TestOneVersusRest(MatrixContract):
     """One layer, all defaults."""
 
+    forms = FEW_FORMS
+
     def make(self, **params: Any) -> XRLinear:
         return XRLinear(**params)
 
 
 class TestMatcherAware(MatrixContract):
     """Matcher-aware negatives, full precision, another loss and another way to combine."""
+
+    forms = FEW_FORMS
 
     def make(self, **params: Any) -> XRLinear:
         own: dict[str, Any] = {
@@ -47,12 +51,16 @@ class TestMatcherAware(MatrixContract):
 class TestSeveralTrees(MatrixContract):
     """The mean of three trees."""
 
+    forms = FEW_FORMS
+
     def make(self, **params: Any) -> XRLinear:
         return XRLinear(**{"branching": 2, "max_leaf": 3, "n_trees": 3, "n_jobs": 1, **params})
 
 
 class TestCalibrated(MatrixContract):
     """Rows enough to hold some out."""
+
+    forms = FEW_FORMS
 
     @pytest.fixture
     def data(self) -> Known:

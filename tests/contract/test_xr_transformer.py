@@ -40,11 +40,11 @@ class TestXRTransformer(_Encoded):
     """Fine-tuned down the tree."""
 
     def make(self, **params: Any) -> Any:
-        return self.made(XRTransformer, matcher=TransformerMatcher(epochs=2.0), **params)
+        return self.made(XRTransformer, matcher=TransformerMatcher(epochs=1.0), **params)
 
 
 class TestXTransformer(_Encoded):
     """Fine-tuned to find clusters."""
 
     def make(self, **params: Any) -> Any:
-        return self.made(XTransformer, matcher=TransformerMatcher(epochs=4.0), **params)
+        return self.made(XTransformer, matcher=TransformerMatcher(epochs=1.0), **params)

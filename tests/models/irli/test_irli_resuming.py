@@ -21,7 +21,7 @@ from sylvan.runtime.groups import block_names
 N_GROUPS = 2  # two networks of 300 hidden values don't fit into one group
 SETTINGS: dict[str, Any] = {
     "n_buckets": 6, "n_repetitions": N_GROUPS, "hidden": 300, "choices": 2, "epochs_per_round": 1, "final_epochs": 1,
-    "batch_size": 32, "dropout": 0.1,
+    "batch_size": 64, "dropout": 0.1,
 }  # fmt: skip
 SCORES = (0.1, 0.3, 0.2, 0.25, 0.5)  # the best round is the first, then round 1 for long, at last the last
 
