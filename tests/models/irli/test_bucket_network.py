@@ -106,12 +106,6 @@ def test_definition_1_is_the_sum_over_instances(n_buckets: int, monkeypatch: pyt
     assert (np.sort(everything[:4], axis=1) == np.arange(n_buckets)).all()
 
 
-def test_definition_2_is_the_answer_to_the_vector() -> None:
-    net, V = network(n_repetitions=1), inputs(30)
-    expected = np.argsort(-slow_logits(net, V)[:, 0], axis=1, kind="stable")[:, :4]
-    assert net.top(V, 4)[0][:, 0].tolist() == expected.tolist()
-
-
 def test_expected_affinity_is_a_mean_over_labels_of_inputs() -> None:
     net, X = network(), inputs(30)
     random = np.random.default_rng(3)

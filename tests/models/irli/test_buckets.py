@@ -84,8 +84,8 @@ def test_two_labels_rarely_share_a_bucket() -> None:
 
 def test_every_bucket_is_as_likely_as_the_others() -> None:
     n_buckets, n_functions = 64, 30_000
-    buckets = hash_partition(1000, n_buckets, n_functions, seed=1)
-    for label in (0, 1, 999):  # over the functions
+    buckets = hash_partition(100, n_buckets, n_functions, seed=1)
+    for label in (0, 1, 99):  # over the functions
         assert_drawn_by(buckets[:, label], np.full(n_buckets, 1 / n_buckets), off_by=0.1)
     many = hash_partition(100_000, 50, 20, seed=2)  # over the labels: no worse than chance, mostly much better
     for row in many:

@@ -88,7 +88,7 @@ def test_candidates_are_exactly_the_counted(
 @pytest.mark.parametrize("n_buckets", [40, 4000])  # counted in blocks of labels, and by a list of those touched
 def test_many_candidates_are_cut_where_they_should_be(n_buckets: int, order: str, limit: int | None) -> None:
     random = np.random.default_rng(4)
-    n_labels, n_repetitions, n, m = 20_000, 12, 5, 6
+    n_labels, n_repetitions, n, m = 20_000, 12, 3, 6
     assignment = random.integers(0, n_buckets, (n_repetitions, n_labels))
     buckets = Buckets.from_assignment(assignment, n_buckets)
     chosen = np.argsort(random.random((n, n_repetitions, n_buckets)), axis=2)[:, :, :m].astype(np.int32)

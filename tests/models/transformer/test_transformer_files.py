@@ -214,7 +214,7 @@ def test_an_ensemble_goes_on_where_it_was_interrupted(tmp_path: Path) -> None:
     texts, labels = TEXTS * 3, LABELS * 3  # of fewer, there is no holdout to fit weights by
 
     def ensemble() -> Ensemble:
-        return Ensemble([small(matcher__max_steps=3), small(seed=1, matcher__max_steps=3)], weights="fit")
+        return Ensemble([small(matcher__max_steps=1), small(seed=1, matcher__max_steps=1)], weights="fit")
 
     expected = ensemble().fit(texts, labels).rank(texts, k=4).scores.tobytes()
     with stopped(XRLinear, "fit", 4):  # a member of the second, that all rows train

@@ -29,6 +29,12 @@ def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return Path(tiny_bert(tmp_path_factory.mktemp("bert") / "bert", TEXTS))
 
 
+@pytest.fixture(scope="module")
+def untrained(bert: Path) -> np.ndarray:
+    """The vectors of the network as it is given."""
+    return np.asarray(small(encoder=str(bert), max_length=16, frozen=True).fit(TEXTS, LABELS).embed(TEXTS))
+
+
 def test_a_network_whatever_the_preset(bert: Path, tmp_path: Path) -> None:
     for preset, pooling in (("tiny", "mean"), ("base", "mean"), ("paper", "pooler")):
         found = encoder_of(XRTransformer(bert, preset))
@@ -41,15 +47,16 @@ def test_a_network_whatever_the_preset(bert: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", [XRTransformer, XTransformer])
-def test_a_small_bert_from_texts_to_a_folder_and_back(kind: Any, bert: Path, tmp_path: Path) -> None:
-    settings = {"encoder": bert, "max_length": 16, "ranker": XRLinear(branching=4, max_leaf=4)}
+def test_a_small_bert_from_texts_to_a_folder_and_back(
+    kind: Any, bert: Path, untrained: np.ndarray, tmp_path: Path
+) -> None:
+    settings = {"encoder": bert, "max_length": 16, "ranker": XRLinear(branching=4, max_leaf=4), "preset": "tiny"}
     matcher = TransformerMatcher(learning_rate=1e-3, epochs=2.0)
-    model = kind(**settings, matcher=matcher, preset="tiny", device="cpu", n_jobs=1).fit(TEXTS, LABELS)
+    model = kind(**settings, matcher=matcher, device="cpu", n_jobs=1).fit(TEXTS, LABELS)
     assert model.score(TEXTS, LABELS) > 0.9 and model.encoder_.max_length == 16
     losses = [entry["loss"] for entry in model.history_[0]["history"]["epochs"]]
     assert losses[-1] < losses[0]
-    plain = kind(**settings, preset="tiny", frozen=True, device="cpu", n_jobs=1).fit(TEXTS, LABELS)
-    assert np.abs(model.embed(TEXTS) - plain.embed(TEXTS)).max() > 1e-3, "it was trained"
+    assert np.abs(model.embed(TEXTS) - untrained).max() > 1e-3, "it was trained"
     model.save(tmp_path / "model")
     again = sylvan.load(tmp_path / "model")
     top, expected = again.rank(TEXTS, k=3), model.rank(TEXTS, k=3)
@@ -74,26 +81,28 @@ def test_a_training_leaves_the_encoder_as_it_is_asked(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("lora_rank", [None, 2])
-def test_a_model_that_recomputes_activations_is_pickled(lora_rank: int | None, bert: Path) -> None:
+def test_a_model_that_recomputes_activations_is_pickled(
+    lora_rank: int | None, bert: Path, untrained: np.ndarray
+) -> None:
     if lora_rank is not None:
         pytest.importorskip("peft")
     params = {"max_length": 16, "matcher__lora_rank": lora_rank, "matcher__learning_rate": 1e-2}
-    params["matcher__gradient_checkpointing"] = True
+    params |= {"matcher__gradient_checkpointing": True, "matcher__max_steps": 2}
     model = small(encoder=str(bert), **params).fit(TEXTS, LABELS)
     again = pickle.loads(pickle.dumps(model))
     np.testing.assert_array_equal(again.embed(TEXTS), model.embed(TEXTS))
     plain = small(encoder=str(bert), **{**params, "matcher__gradient_checkpointing": False}).fit(TEXTS, LABELS)
     np.testing.assert_allclose(model.embed(TEXTS), plain.embed(TEXTS), atol=1e-4)
-    frozen = small(encoder=str(bert), max_length=16, frozen=True).fit(TEXTS, LABELS)
-    assert np.abs(model.embed(TEXTS) - frozen.embed(TEXTS)).max() > 1e-3, "it was trained"
+    assert np.abs(model.embed(TEXTS) - untrained).max() > 1e-3, "it was trained"
 
 
-def test_a_model_with_lora_is_its_files_to_the_bit_and_learns_on(bert: Path, tmp_path: Path) -> None:
+def test_a_model_with_lora_is_its_files_to_the_bit_and_learns_on(
+    bert: Path, untrained: np.ndarray, tmp_path: Path
+) -> None:
     pytest.importorskip("peft")
     params = {"max_length": 16, "matcher__learning_rate": 1e-2}
     model = small(encoder=str(bert), matcher__lora_rank=2, **params).fit(TEXTS, LABELS)
-    frozen = small(encoder=str(bert), max_length=16, frozen=True).fit(TEXTS, LABELS)
-    assert np.abs(model.embed(TEXTS) - frozen.embed(TEXTS)).max() > 1e-3, "it was trained"
+    assert np.abs(model.embed(TEXTS) - untrained).max() > 1e-3, "it was trained"
     before, ranked = model.embed(TEXTS), model.rank(TEXTS, k=3)
     model.save(tmp_path / "model")
     again = sylvan.load(tmp_path / "model")
