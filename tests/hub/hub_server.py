@@ -88,13 +88,18 @@ class Refused(Exception):
 class Hub:
     """The repositories and what is done with them; :func:`hub_server` serves one."""
 
-    def __init__(self) -> None:
-        self.url, self.signature = "", ""
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.lock = threading.Lock()
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget all repositories, requests and faults."""
+        self.signature = ""
         self.repos: dict[str, Repo] = {}
         self.stored: dict[str, bytes] = {}  # by git-lfs, by checksum
         self.requests: list[Request] = []
         self.faults: list[tuple[str, str, Answer]] = []  # method, pattern of the path, what is answered instead
-        self.lock = threading.Lock()
 
     def repo(self, name: str, private: bool = False) -> Repo:
         """A repository of that name, made with a first commit."""
@@ -338,10 +343,9 @@ class _Handler(BaseHTTPRequestHandler):
 @contextmanager
 def hub_server() -> Iterator[Hub]:
     """A Hub that ends with the block."""
-    hub = Hub()
-    server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"hub": hub}))
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
     server.daemon_threads = True
-    hub.url = f"http://127.0.0.1:{server.server_address[1]}"
+    hub = _Handler.hub = Hub(f"http://127.0.0.1:{server.server_address[1]}")
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
     thread.start()
     try:
