@@ -7,6 +7,7 @@ import os
 import resource
 import shutil
 import signal
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -15,7 +16,10 @@ from typing import Any
 
 import pytest
 from child_processes import end, run, start
+from serve.asgi import running
 from servers import ADMIN_KEY, Answer, Server, checksum, pytestmark, serving, until  # noqa: F401
+
+from sylvan import serve
 
 ADMIN = {"Authorization": f"Bearer {ADMIN_KEY}"}
 WATCH = "watch = 0.05"
@@ -97,8 +101,8 @@ def place(tmp_path_factory) -> Path:
 @pytest.fixture(scope="module")
 def watching(first, place) -> Iterator[Server]:
     """A server that looks at its models' folders often."""
-    shutil.copytree(first.folder, place / "m")
-    with serving(place, place / "m", config=WATCH, preexec_fn=lambda: limit_memory(8 << 30)) as server:
+    folders = [shutil.copytree(first.folder, place / name) for name in ("m", "a", "b")]
+    with serving(place, *folders, config=WATCH, preexec_fn=lambda: limit_memory(8 << 30)) as server:
         yield server
 
 
@@ -156,9 +160,9 @@ def test_what_stays_broken_isnt_read_all_the_time(watching, place, first):
     folder = place / "m"
     manifest_garbage(folder)
     until(lambda: state(watching)["message"] is not None, "it doesn't say that the folder is broken")
-    failures, said = watching.metric("sylvan_model_reload_failures_total"), len(watching.errors)
+    failures, said = watching.metric("sylvan_model_reload_failures_total", model="m"), len(watching.errors)
     time.sleep(0.8)
-    assert watching.metric("sylvan_model_reload_failures_total") <= failures + 3
+    assert watching.metric("sylvan_model_reload_failures_total", model="m") <= failures + 3
     assert len(watching.errors) - said < 2000
     clear(folder)
     first.model.save(folder)
@@ -209,21 +213,19 @@ def test_told_to_look_it_looks_and_not_before(first, second, tmp_path):
         assert state(server)["message"] is None
 
 
-def test_one_broken_model_leaves_the_others_alone(first, second, numbers, tmp_path):
+def test_one_broken_model_leaves_the_others_alone(watching, place, second, numbers):
     """Another is replaced meanwhile, also by one over features: requests with texts are then told so."""
-    for name in ("a", "b"):
-        shutil.copytree(first.folder, tmp_path / name)
-    with serving(tmp_path, tmp_path / "a", tmp_path / "b", config=WATCH) as server:
-        BREAKS["a pipe as manifest"](tmp_path / "a")
-        second.model.save(tmp_path / "b")
-        until(lambda: server.version("b") == checksum(tmp_path / "b"), "the other one isn't looked at any more")
-        assert server.rank("a", text="whales").status == server.rank("b", text="whales").status == 200
-        numbers.model.save(tmp_path / "b")
-        until(lambda: server.version("b") == checksum(tmp_path / "b"), "the new version isn't served")
-        assert server.ask("GET", "/v1/models/b").json["takes"] == "features"
-        assert server.rank("b", text="whales").status == 422
-        row = {"indices": [0, 3], "values": [0.5, 0.25]}
-        assert server.rank("b", features=[row]).status == 200
+    server = watching
+    BREAKS["a pipe as manifest"](place / "a")
+    second.model.save(place / "b")
+    until(lambda: server.version("b") == checksum(place / "b"), "the other one isn't looked at any more")
+    assert server.rank("a", text="whales").status == server.rank("b", text="whales").status == 200
+    numbers.model.save(place / "b")
+    until(lambda: server.version("b") == checksum(place / "b"), "the new version isn't served")
+    assert server.ask("GET", "/v1/models/b").json["takes"] == "features"
+    assert server.rank("b", text="whales").status == 422
+    row = {"indices": [0, 3], "values": [0.5, 0.25]}
+    assert server.rank("b", features=[row]).status == 200
 
 
 # Where its log goes.
@@ -240,9 +242,15 @@ def answers_and_ends(server: Server, n: int = 30) -> None:
     assert server.exit_code() == 0
 
 
-def test_the_disk_with_the_log_is_full(first, tmp_path):
-    with open("/dev/full", "wb") as full, serving(tmp_path, first.folder, stdout=full) as server:
-        answers_and_ends(server)
+def test_the_disk_with_the_log_is_full(first, monkeypatch, capfd):
+    with open("/dev/full", "w") as full:
+        monkeypatch.setattr(sys, "stdout", full)
+        with running(serve.app({"first": first.folder}, log=True)) as asking:
+            for _ in range(30):
+                assert asking("POST", "/v1/models/first/rank", {"text": "whales"}).status == 200
+                assert asking("GET", "/nowhere").status == 404
+            until(lambda: asking.app.service.log._lines == [], "what can't be written stays")
+    assert "Traceback" not in (said := capfd.readouterr().err) and len(said) < 4000
 
 
 def test_the_reader_of_the_log_stands_still_and_then_goes(first, tmp_path):

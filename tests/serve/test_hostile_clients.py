@@ -247,7 +247,7 @@ def flood(server: Server, head: bytes, n: int) -> tuple[bytes, int, int]:
         with suppress(OSError):
             for n_sent in range(n):  # noqa: B007
                 sock.sendall(chunk)
-                most = max(most, server.memory - before)
+                most = most if n_sent % 8 else max(most, server.memory - before)
             sock.sendall(b"0\r\n\r\n")
         return read_all(sock), n_sent, most
 
@@ -267,9 +267,9 @@ def test_a_bulk_line_without_end(server):
 
 @pytest.mark.parametrize("kind", [JSON, NDJSON])
 def test_a_small_body_that_unpacks_to_a_large_one(server, kind):
-    """A gigabyte of zeros is a megabyte, packed."""
-    body = gzip.compress(bytes(16 * MIB), 1) * 64
-    assert len(body) < 6 * MIB
+    """Hundreds of megabytes of zeros are one, packed."""
+    body = gzip.compress(bytes(16 * MIB), 1) * 20
+    assert len(body) < 2 * MIB
     memory = server.memory
     answer = server.ask("POST", RANK, body, {"Content-Type": kind, "Content-Encoding": "gzip"})
     assert answer.status == (413 if kind == JSON else 200) and b"must have at most" in answer.body

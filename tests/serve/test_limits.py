@@ -10,7 +10,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from serve.asgi import running
 from servers import JSON, NDJSON, Server, meanwhile, pytestmark, read_all, request, serving, statuses, until  # noqa: F401
+
+from sylvan import serve
+from sylvan.serve import Limits
 
 CONFIG = """
 [limits]
@@ -263,11 +267,12 @@ def test_a_full_queue_is_said_with_the_time_to_come_again(first, tmp_path):
         assert bulk.lines == expected * 2000
 
 
-def test_whoever_would_wait_too_long_is_told_so(first, tmp_path):
-    with serving(tmp_path, first.folder, config="[limits]\nseconds = 0.05\ntexts = 100000\n") as server:
-        answer = server.rank(**slow(first.texts, 6000))
+def test_whoever_would_wait_too_long_is_told_so(first):
+    with running(serve.app({"first": first.folder}, limits=Limits(seconds=0.05, texts=100_000))) as asking:
+        answer = asking("POST", RANK, slow(first.texts, 3000))
         assert answer.status == 503 and answer.headers["retry-after"] and answer.detail
-        until(lambda: server.rank(text="whales").status == 200, "it doesn't recover")
+        until(lambda: asking("POST", RANK, {"text": "whales"}).status == 200, "it doesn't recover")
         lines = b"".join(json.dumps({"text": text}).encode() + b"\n" for text in first.texts)
-        bulk = server.lines(lines, k=5)  # longer than a request may take: lines have all the time that they need
+        # Longer than a request may take: lines have all the time that they need.
+        bulk = asking("POST", f"{RANK}?k=5", lines, type=NDJSON)
         assert bulk.lines == first.expected(first.texts, 5)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import shutil
 import socket
-from pathlib import Path
 
 import child_processes
 import pytest
+from serve.asgi import running
 from servers import pytestmark, serving, until, wait_ready  # noqa: F401
+
+from sylvan import serve
 
 
 @pytest.fixture
@@ -27,12 +29,6 @@ def faulty(refused, monkeypatch):
         return sentence
 
     return run
-
-
-def run(*words: str | Path) -> tuple[int, str, str]:
-    """The command as a process: its exit code, and what it says."""
-    done = child_processes.python("-m", "sylvan", "serve", *words)
-    return done.returncode, done.stdout, done.stderr
 
 
 def test_no_model(faulty):
@@ -63,15 +59,10 @@ def test_a_name_that_makes_no_address(faulty, first, name):
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_the_port_is_in_use(first, workers):
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
+def test_the_port_is_in_use(faulty, first, workers):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        code, out, err = run(first.folder, "--port", str(port), "--workers", str(workers))
-    assert (code, out) == (2, "") and "Traceback" not in err and "Listening" not in err
-    line = err.strip().splitlines()[-1]
-    assert line.startswith("Error: ") and line.endswith(".") and str(port) in line and "in use" in line, err
+        faulty((str(port), "in use"), first.folder, "--port", port, "--workers", workers, port=False)
 
 
 @pytest.mark.parametrize(
@@ -169,32 +160,37 @@ def test_the_command_line_overrides_the_file_and_it_listens_once_it_says_so(firs
         assert server.log == []
 
 
-def test_a_model_that_breaks_before_it_is_opened(first, tmp_path):
+@pytest.fixture
+def broken(first, tmp_path):
     """Its manifest is there, and one of its arrays isn't whole: found while it's opened, after the server listens."""
     folder = tmp_path / "m"
     shutil.copytree(first.folder, folder)
     path = next(folder.glob("*layer1.values*.npy"))
     path.write_bytes(path.read_bytes()[:-50])
-    with serving(tmp_path, first.folder, folder, ready=False, config="watch = 0.05") as server:
-        until(lambda: server.rank("first", text="whales").status == 200, "the other one isn't served")
-        until(lambda: ".npy" in server.errors, "it isn't said")
-        ready = server.ask("GET", "/health/ready")
+    return folder
+
+
+def test_a_model_that_breaks_before_it_is_opened(first, broken, capfd):
+    with running(serve.app({"first": first.folder, "m": broken}, watch=0.05)) as asking:
+
+        def rank(name):
+            return asking("POST", f"/v1/models/{name}/rank", {"text": "whales"})
+
+        until(lambda: rank("first").status == 200, "the other one isn't served")
+        until(lambda: ".npy" in capfd.readouterr().err, "it isn't said")
+        ready = asking("GET", "/health/ready")
         assert ready.status == 200, "one model takes the others down"
         assert ready.json["models"]["m"]["ready"] is False and ".npy" in ready.json["models"]["m"]["message"]
-        answer = server.rank("m", text="whales")
+        answer = rank("m")
         assert answer.status == 503 and answer.headers["retry-after"] and answer.detail
-        models = {one["name"]: one for one in server.ask("GET", "/v1/models").json["models"]}
+        models = {one["name"]: one for one in asking("GET", "/v1/models").json["models"]}
         assert models["m"]["ready"] is False and ".npy" in models["m"]["message"] and models["first"]["ready"] is True
-        first.model.save(folder)
-        until(lambda: server.rank("m", text="whales").status == 200, "it isn't opened once it is mended")
+        first.model.save(broken)
+        until(lambda: rank("m").status == 200, "it isn't opened once it is mended")
 
 
-def test_where_every_model_breaks_nothing_is_served(first, tmp_path):
+def test_where_every_model_breaks_nothing_is_served(broken):
     """Unlike a folder without a model, this is found once the server listens; it ends then."""
-    folder = tmp_path / "m"
-    shutil.copytree(first.folder, folder)
-    path = next(folder.glob("*layer1.values*.npy"))
-    path.write_bytes(path.read_bytes()[:-50])
-    code, out, err = run(folder, "--port", "0")
-    assert code == 2 and out == "" and "Traceback" not in err
-    assert ".npy" in err and err.splitlines()[-1].startswith("Error: There is nothing to serve")
+    done = child_processes.python("-m", "sylvan", "serve", broken, "--port", "0")
+    assert done.returncode == 2 and done.stdout == "" and "Traceback" not in done.stderr
+    assert ".npy" in done.stderr and done.stderr.splitlines()[-1].startswith("Error: There is nothing to serve")

@@ -11,6 +11,8 @@ import socket
 import threading
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 from servers import NDJSON, Server, group, meanwhile, pytestmark, read_all, request, serving, statuses  # noqa: F401
@@ -18,11 +20,30 @@ from waiting import PATIENCE, until
 
 
 @pytest.fixture(scope="module")
-def server(first, tmp_path_factory) -> Iterator[Server]:
-    config = "[limits]\ntexts = 100000"
-    with serving(tmp_path_factory.mktemp("workers"), first.folder, "--workers", 2, config=config) as server:
+def folder(first, tmp_path_factory) -> Path:
+    return Path(shutil.copytree(first.folder, tmp_path_factory.mktemp("workers") / "first"))
+
+
+@pytest.fixture(scope="module")
+def server(folder) -> Iterator[Server]:
+    config = "watch = 0.05\n[limits]\ntexts = 100000"
+    with serving(folder.parent, folder, "--workers", 2, config=config) as server:
         yield server
+        (counted,) = server.shared_folders
+        os.utime(counted, (0, 0))
+        begin_another()
+        assert os.path.isdir(counted), "that of a server that runs stays, however old it is"
         workers_end_when_their_parent_is_killed(server)
+        begin_another()
+        assert not os.path.isdir(counted), "nobody else removes from memory what a killed server has counted"
+
+
+def begin_another() -> None:
+    """What the next server does before its workers start."""
+    from sylvan.serve.server import _shared_folder
+
+    with ExitStack() as ends:
+        ends.callback(shutil.rmtree, _shared_folder(ends))
 
 
 def workers_end_when_their_parent_is_killed(server: Server) -> None:
@@ -34,40 +55,6 @@ def workers_end_when_their_parent_is_killed(server: Server) -> None:
     until(lambda: not group(leader), lambda: f"these are left: {group(leader)}")
     with pytest.raises(ConnectionRefusedError), socket.create_connection(("127.0.0.1", server.port), PATIENCE):
         pass
-
-
-def test_what_a_killed_server_has_counted_is_removed_by_the_next(first, tmp_path):
-    """Nobody else removes it from memory. What a server that runs counts in stays, however old it is."""
-    used: list[str] = []
-    with serving(tmp_path, first.folder, "--workers", 2) as running:
-        used += running.shared_folders
-        with serving(tmp_path, first.folder, "--workers", 2) as killed:
-            used += killed.shared_folders
-            killed.signal(signal.SIGKILL)
-            killed.exit_code()
-            assert len(used) == 2 and all(map(os.path.isdir, used))
-        os.makedirs(used[1], exist_ok=True)  # the test's own server removes it
-        for folder in used:
-            os.utime(folder, (0, 0))
-        with serving(tmp_path, first.folder, "--workers", 2) as next_one:
-            assert next_one.metric("sylvan_process_resident_memory_bytes") > 0
-            assert [os.path.isdir(folder) for folder in used] == [True, False]
-
-
-def test_a_worker_that_is_replaced_while_the_version_on_disk_is_damaged(first, tmp_path):
-    """It says so, and answers 503, until that is mended."""
-    folder = tmp_path / "m"
-    shutil.copytree(first.folder, folder)
-    manifest = (folder / "manifest.json").read_bytes()
-    with serving(tmp_path, folder, "--workers", 2, config="watch = 0.05") as server:
-        (folder / "manifest.json").write_bytes(b"{")
-        for worker in server.workers:
-            os.kill(worker, signal.SIGKILL)
-        answer = server.rank("m", text="whales")
-        assert answer.status == 503 and "is not a Sylvan manifest" in answer.detail
-        (folder / "manifest.json").write_bytes(manifest)
-        until(lambda: server.rank("m", text="whales").status == 200, "it isn't served")
-        assert "Traceback" not in server.errors
 
 
 def whole(server: Server) -> list[int]:
@@ -183,13 +170,20 @@ def test_a_worker_that_opens_its_models_takes_no_requests(server, first):
     until(lambda: server.metric("sylvan_queue_requests") == 0, "what waited in the dead worker still counts")
 
 
-def test_all_workers_killed_at_once(server):
-    for pid in whole(server):
+def test_all_workers_killed_at_once_while_the_version_on_disk_is_damaged(server, folder):
+    """Those that take their places say so, and answer 503, until that is mended."""
+    workers, path = whole(server), folder / "manifest.json"
+    manifest = path.read_bytes()
+    path.write_bytes(b"{")
+    for pid in workers:
         os.kill(pid, signal.SIGKILL)
+    answer = server.rank(text="whales")
+    assert answer.status == 503 and "is not a Sylvan manifest" in answer.detail
+    path.write_bytes(manifest)
     whole(server)
     until(lambda: server.ask("GET", "/health/ready").status == 200, "it isn't ready again")
     assert server.rank(text="whales").status == 200
-    assert server.process.poll() is None
+    assert server.process.poll() is None and "Traceback" not in server.errors
 
 
 def test_a_worker_that_stands_still_holds_nobody_up(server):

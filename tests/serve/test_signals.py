@@ -6,7 +6,9 @@ import json
 import os
 import signal
 import socket
+import threading
 import time
+from contextlib import ExitStack
 
 import pytest
 from servers import (  # noqa: F401
@@ -44,23 +46,40 @@ def ended(server: Server, leader: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("workers", "to_all", "number"),
-    [(1, False, signal.SIGTERM), (2, False, signal.SIGTERM), (2, True, signal.SIGINT)],
-    ids=["one", "two", "Ctrl-C in the terminal of all"],
+    ("workers", "to_all", "number", "drain"),
+    [(1, False, signal.SIGINT, 0), (2, False, signal.SIGTERM, 1), (2, True, signal.SIGINT, 0)],
+    ids=["one", "two that drain", "Ctrl-C in the terminal of all"],
 )
-def test_what_is_begun_is_finished(first, tmp_path, workers, to_all, number):
-    """Rankings and lines that come in still; nothing is left in the folder for temporary files."""
+def test_what_is_begun_is_finished(first, tmp_path, workers, to_all, number, drain):
+    """Rankings and lines that come in still; nothing is left in the folder for temporary files.
+
+    Each that asks meanwhile is answered, or its connection refused or closed before an answer; none hangs.
+    """
     temporary = tmp_path / "temporary"
     temporary.mkdir()
     environment = {"TMPDIR": str(temporary)}
     lines = b"".join(json.dumps({"text": text}).encode() + b"\n" for text in first.texts[:500])
-    with serving(tmp_path, first.folder, "--workers", workers, config=LIMITS, environment=environment) as server:
+    words, over, outcomes = (first.folder, "--workers", workers, "--drain", drain), threading.Event(), []
+    with serving(tmp_path, *words, config=LIMITS, environment=environment) as server:
+
+        def ask() -> None:
+            while server.process.poll() is None and not over.is_set():
+                try:
+                    outcomes.append(str(server.ask("GET", "/v1/models/first").status))
+                except TimeoutError:
+                    outcomes.append("hangs")
+                except Exception as error:
+                    outcomes.append(type(error).__name__)
+                time.sleep(0.01)
+
         leader = server.process.pid
         shared = server.shared_folders
         assert len(shared) == (workers > 1)
         idle = server.connect()  # kept, with nothing asked: nobody waits for it
         assert idle.ask("GET", "/health/live").status == 200
-        with server.raw() as bulk:
+        with meanwhile(*[ask] * 4), server.raw() as bulk, ExitStack() as last:
+            last.callback(over.set)
+            until(lambda: len(outcomes) > 20, "nobody is answered")
             size = f"Content-Length: {2 * len(lines)}"
             head = request("POST", "/v1/models/first/rank?k=5", b"", f"Content-Type: {NDJSON}", size, close=False)
             bulk.sendall(head + lines)
@@ -68,6 +87,7 @@ def test_what_is_begun_is_finished(first, tmp_path, workers, to_all, number):
             before = server.metric("sylvan_batch_rows_sum")
             held = [hold(server, first.texts) for _ in range(2)]
             server.wait_for_arrival(2, ROWS, before)
+            began = time.monotonic()
             if to_all:
                 os.killpg(leader, number)
             else:
@@ -80,18 +100,20 @@ def test_what_is_begun_is_finished(first, tmp_path, workers, to_all, number):
                 assert len(json.loads(body)["results"]) == ROWS, head
             bulk.sendall(lines)
             rows = [line for line in read_all(bulk).splitlines() if line.startswith(b'{"labels"')]
-        assert len(rows) == 1000
-        assert server.exit_code() in ((0, 130) if to_all else (0,))
+            assert len(rows) == 1000
+            assert server.exit_code() in ((0, 130) if number == signal.SIGINT else (0,))
+            assert time.monotonic() - began >= 0.9 * drain
         ended(server, leader)
     assert list(temporary.rglob("*")) == [] and not any(map(os.path.exists, shared))
+    closed = {"ConnectionRefusedError", "ConnectionResetError", "BrokenPipeError", "RemoteDisconnected"}
+    assert set(outcomes) <= {"200", "503", *closed} and outcomes.count("200") > 20, set(outcomes)
 
 
-@pytest.mark.parametrize(("workers", "number"), [(1, signal.SIGINT), (2, signal.SIGTERM)])
-def test_drain_says_so_and_goes_on_answering_until_a_second_signal(first, tmp_path, workers, number):
+def test_drain_says_so_and_goes_on_answering_until_a_second_signal(first, tmp_path):
     """A balancer has time to see that it isn't ready, while requests that come are still answered."""
-    with serving(tmp_path, first.folder, "--workers", workers, "--drain", 3600) as server:
+    with serving(tmp_path, first.folder, "--workers", 2, "--drain", 3600) as server:
         leader = server.process.pid
-        server.signal(number)
+        server.signal(signal.SIGTERM)
 
         def all_say_so() -> bool:
             """Each of its workers is told by itself."""
@@ -105,40 +127,11 @@ def test_drain_says_so_and_goes_on_answering_until_a_second_signal(first, tmp_pa
         for _ in range(20):
             ranked = server.rank(text="whales")
             assert ranked.status == 200, ranked
-        server.signal(number)
+        server.signal(signal.SIGTERM)
         server.exit_code()
         until(lambda: not group(leader), lambda: f"these are left: {group(leader)}")
         assert not is_open(server.port)
         assert "something went wrong" not in server.errors
-
-
-@pytest.mark.parametrize("workers", [1, 2])
-def test_drain_ends_by_itself_and_leaves_nobody_without_a_word(first, tmp_path, workers):
-    """Each that asks meanwhile is answered, or its connection refused or closed before an answer; none hangs."""
-    outcomes: list[str] = []
-    with serving(tmp_path, first.folder, "--workers", workers, "--drain", 1) as server:
-        leader = server.process.pid
-
-        def ask() -> None:
-            while server.process.poll() is None:
-                try:
-                    outcomes.append(str(server.rank(text="whales").status))
-                except TimeoutError:
-                    outcomes.append("hangs")
-                except Exception as error:
-                    outcomes.append(type(error).__name__)
-                time.sleep(0.01)
-
-        with meanwhile(*[ask] * 4):
-            until(lambda: len(outcomes) > 20, "nobody is answered")
-            began = time.monotonic()
-            server.signal(signal.SIGTERM)
-            assert server.exit_code() == 0
-            assert time.monotonic() - began >= 0.9
-        ended(server, leader)
-    closed = {"ConnectionRefusedError", "ConnectionResetError", "BrokenPipeError", "RemoteDisconnected"}
-    assert set(outcomes) <= {"200", "503", *closed}, set(outcomes)
-    assert outcomes.count("200") > 20
 
 
 @pytest.mark.parametrize("opening", [False, True])
