@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -107,6 +108,12 @@ class Hub:
             self.repos[name] = Repo(private)
             self.repos[name].commit({".gitattributes": b"*.npy filter=lfs\n"})
         return self.repos[name]
+
+    def publish(self, name: str, folder: str | Path) -> str:
+        """What lies in a folder, and a card, as a commit: for tests of pulling."""
+        files = {path.relative_to(folder).as_posix(): path.read_bytes()
+                 for path in Path(folder).rglob("*") if path.is_file()}  # fmt: skip
+        return self.repo(name).commit({**self.files(name), **files, "README.md": b"# A card\n"})
 
     def files(self, name: str, revision: str = "main") -> dict[str, bytes]:
         """The files of a commit."""

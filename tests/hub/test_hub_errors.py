@@ -41,7 +41,7 @@ FAILING = {
 def test_what_fails_is_a_sentence_and_changes_nothing(name: str, hub: Hub, saved: str, tmp_path: Path) -> None:
     act, method, pattern, status, word = FAILING[name]
     if act is pull:
-        push(saved, NAME)
+        hub.publish(NAME, saved)
     elif "create" not in pattern:
         hub.repo(NAME)
     before = {one: dict(repo.refs) for one, repo in hub.repos.items()}
@@ -71,7 +71,7 @@ def test_nobody_is_known_by_that_name(hub: Hub, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_gated_repository(hub: Hub, saved: str) -> None:
-    push(saved, NAME)
+    hub.publish(NAME, saved)
     hub.fail("GET", "/api/models/", 403, "GatedRepo", "Access to model someone/books is restricted")
     with raises(HubError, "access"):
         pull(NAME)
@@ -85,7 +85,7 @@ def test_a_repository_without_a_model(hub: Hub) -> None:
 
 
 def test_a_repository_without_one_of_its_files(hub: Hub, saved: str) -> None:
-    push(saved, NAME)
+    hub.publish(NAME, saved)
     files = dict(hub.files(NAME))
     gone = next(name for name in files if name.endswith(".npy"))
     del files[gone]
@@ -96,7 +96,7 @@ def test_a_repository_without_one_of_its_files(hub: Hub, saved: str) -> None:
 
 @pytest.mark.filterwarnings("ignore:Not enough free disk space")
 def test_no_room_on_the_disk(hub: Hub, saved: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    push(saved, NAME)
+    hub.publish(NAME, saved)
     monkeypatch.setattr("shutil.disk_usage", lambda path: type("Usage", (), {"free": 100}))
     with raises(HubError, "6 kB", "0 kB"):
         pull(NAME)

@@ -173,14 +173,14 @@ def test_the_card_of_what_was_pulled(hub: Hub, saved: str, tmp_path: Path) -> No
 
 
 def test_a_folder_is_replaced_as_a_whole_or_not_at_all(hub: Hub, saved: str, tmp_path: Path) -> None:
-    push(saved, NAME)
+    hub.publish(NAME, saved)
     XRLinear().fit(np.eye(3, dtype=np.float32), [[0], [1], [2]]).save(tmp_path / "m")
     name = next(name for name in hub.files(NAME) if name.endswith(".npy"))
     hub.repos[NAME].commit({**hub.files(NAME), name: hub.files(NAME)[name][:-1] + b"x"})
     with raises(ModelError, "checksum"):
         pull(NAME, tmp_path / "m")
     assert isinstance(sylvan.load(tmp_path / "m"), XRLinear)
-    push(saved, NAME)
+    hub.publish(NAME, saved)
     pull(NAME, tmp_path / "m")
     assert isinstance(sylvan.load(tmp_path / "m", mmap=False), TextModel)
     (tmp_path / "mine").mkdir()
@@ -192,7 +192,7 @@ def test_a_folder_is_replaced_as_a_whole_or_not_at_all(hub: Hub, saved: str, tmp
 
 
 def test_only_what_the_manifest_names_is_downloaded(hub: Hub, saved: str) -> None:
-    push(saved, NAME)
+    hub.publish(NAME, saved)
     hub.repos[NAME].commit({**hub.files(NAME), "model.pkl": b"\x80\x04cos\nsystem\n.", "big.bin": b"0" * 1000})
     folder = pull(NAME)
     assert set(os.listdir(folder)) == {*store.files_of(folder), "manifest.json", "README.md"}
@@ -200,7 +200,7 @@ def test_only_what_the_manifest_names_is_downloaded(hub: Hub, saved: str) -> Non
 
 
 def test_offline_from_the_cache(hub: Hub, saved: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    first = push(saved, NAME).revision
+    first = hub.publish(NAME, saved)
     sylvan.from_pretrained(NAME)
     asked = len(hub.requests)
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
@@ -219,7 +219,7 @@ def test_offline_from_the_cache(hub: Hub, saved: str, monkeypatch: pytest.Monkey
 
 
 def test_a_hub_that_nobody_reaches(hub: Hub, saved: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    push(saved, NAME)
+    hub.publish(NAME, saved)
     sylvan.from_pretrained(NAME)
     monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", "http://127.0.0.1:9")  # where nobody listens
     same_bits(sylvan.from_pretrained(NAME), sylvan.load(saved))
@@ -228,7 +228,7 @@ def test_a_hub_that_nobody_reaches(hub: Hub, saved: str, monkeypatch: pytest.Mon
 
 
 def test_what_is_in_the_cache_is_not_downloaded_again(hub: Hub, saved: str) -> None:
-    push(saved, NAME)
+    hub.publish(NAME, saved)
     pull(NAME)
     asked = len(hub.asked("GET /lfs/"))
     assert asked > 0
@@ -352,11 +352,11 @@ def test_private_and_branches(call: Any, refused: Any, hub: Hub, saved: str) -> 
 def test_errors_are_sentences(
     words: str, code: int, said: str, refused: Any, hub: Hub, saved: str, tmp_path: Path
 ) -> None:
-    push(saved, NAME)
+    hub.publish(NAME, saved)
     assert refused(said, words.format(saved=saved, tmp=tmp_path), code=code).count("\n") == 1
 
 
 def test_a_model_of_the_hub_answers(call: Any, hub: Hub, saved: str) -> None:
-    commit = push(saved, NAME).revision
+    commit = hub.publish(NAME, saved)
     for source in (f"hf://{NAME}", f"hf://{NAME}@{commit}"):
         assert call("predict", source, "-", "-k", "1", "-q", stdin=b"whale hunting\n").labels == [["whaling"]]

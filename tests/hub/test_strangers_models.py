@@ -42,7 +42,7 @@ class Trap:
 @pytest.fixture
 def there(hub: Hub, saved: str) -> Callable[[dict[str, bytes | None]], None]:
     """The repository with some files changed, added or taken away."""
-    push(saved, NAME)
+    hub.publish(NAME, saved)
 
     def change(files: dict[str, bytes | None]) -> None:
         merged = {**hub.files(NAME), **files}
@@ -221,7 +221,7 @@ def test_threads_leave_the_usual_parts_to_the_preset(with_encoder: Path) -> None
 
 
 def test_an_encoder_that_is_not_there(hub: Hub, with_encoder: Path) -> None:
-    push(with_encoder, NAME)
+    hub.publish(NAME, with_encoder)
     files = dict(hub.files(NAME))
     config = next(name for name in files if name.endswith("config.json"))
     hub.repos[NAME].commit({name: data for name, data in files.items() if name != config})

@@ -15,7 +15,7 @@ import sylvan
 from sylvan import TextModel, XRLinear, serve
 from sylvan.serve import engine
 
-RANK = "/v1/models/books/rank"
+RANK, EXPLAIN = "/v1/models/books/rank", "/v1/models/books/explain"
 JSON, NDJSON = "application/json", "application/x-ndjson"
 
 
@@ -154,7 +154,11 @@ def test_every_answer_names_its_version(asking: Asking, folders: dict[str, str])
         ("/v1/models/books/search", {"vectors": [[1]]}, "only an index of vectors is searched"),
         ("/v1/models/rows/search", {"vectors": [[1]]}, "only an index of vectors is searched"),
         ("/v1/models/rows/explain", {"text": "a", "label": 0}, "takes features: the body must have 'row'. Got 'text'"),
-        ("/v1/models/books/explain", {"label": 0}, "must have exactly one of 'text' and 'row'. Got none"),
+        (EXPLAIN, {"text": "a", "label": "Whal"}, "The 'label' field holds 'Whal', none of the model's labels."),
+        (EXPLAIN, {"text": "a", "label": 10**8}, "The 'label' field must hold ids in [0, "),
+        (EXPLAIN, {"text": "a", "label": True}, "The 'label' field must be"),
+        (EXPLAIN, {"text": "a", "label": 0, "features": 0}, "The 'features' field must be an int in [1, 1000]. Got 0"),
+        (EXPLAIN, {"label": 0}, "must have exactly one of 'text' and 'row'. Got none"),
         ("/v1/models/books/beam", {}, "The body must have 'text'. Got none instead."),
         ("/v1/models/vectors/rank", {"text": "a"}, "takes vectors: the body must have 'vectors', at /search."),
         (RANK, b'{"text": "a", "k": 1, "id": ":", "k": 1}', "The body gives 'k' twice."),
