@@ -87,7 +87,6 @@ def test_what_is_begun_is_finished(first, tmp_path, workers, to_all, number, dra
             before = server.metric("sylvan_batch_rows_sum")
             held = [hold(server, first.texts) for _ in range(2)]
             server.wait_for_arrival(2, ROWS, before)
-            began = time.monotonic()
             if to_all:
                 os.killpg(leader, number)
             else:
@@ -102,7 +101,6 @@ def test_what_is_begun_is_finished(first, tmp_path, workers, to_all, number, dra
             rows = [line for line in read_all(bulk).splitlines() if line.startswith(b'{"labels"')]
             assert len(rows) == 1000
             assert server.exit_code() in ((0, 130) if number == signal.SIGINT else (0,))
-            assert time.monotonic() - began >= 0.9 * drain
         ended(server, leader)
     assert list(temporary.rglob("*")) == [] and not any(map(os.path.exists, shared))
     closed = {"ConnectionRefusedError", "ConnectionResetError", "BrokenPipeError", "RemoteDisconnected"}

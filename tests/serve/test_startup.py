@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -139,6 +140,16 @@ def test_one_signal_drains_and_a_second_one_ends(config: uvicorn.Config) -> None
     for forced in (False, True):
         server.handle_exit(signal.SIGTERM, None)
         assert config.loaded_app.service.draining and server.should_exit == server.force_exit == forced
+
+
+def test_a_drain_ends_when_its_time_is_over(config: uvicorn.Config, monkeypatch: pytest.MonkeyPatch) -> None:
+    now, server = [100.0], module._Server(config)
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(config.loaded_app, "settings", replace(config.loaded_app.settings, drain=30.0))
+    server.handle_exit(signal.SIGTERM, None)
+    for now[0], over in ((100.0, False), (129.9, False), (130.0, True)):
+        asyncio.run(server.on_tick(1))
+        assert server.should_exit == over
 
 
 class Transport(asyncio.Transport):
