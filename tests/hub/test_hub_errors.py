@@ -44,30 +44,17 @@ def test_what_fails_is_a_sentence_and_changes_nothing(name: str, hub: Hub, saved
         hub.publish(NAME, saved)
     elif "create" not in pattern:
         hub.repo(NAME)
+    hub.signature = "?X-Amz-Signature=feedc0ffee"  # the right to write at the storage's addresses, in what follows
     before = {one: dict(repo.refs) for one, repo in hub.repos.items()}
     hub.fail(method, pattern, status, message="Invalid credentials in Authorization header" if status == 401 else "no")
     done = "pushed" if act is push else "downloaded"
     with raises(HubError, NAME, done, word if status == 400 else (word, status)) as caught:
         act(*((saved, NAME) if act is push else (NAME, tmp_path / "m")))
     said = str(caught.value)
-    assert said.endswith(".") and "\n" not in said and "Traceback" not in said
+    assert said.endswith(".") and "\n" not in said and "Traceback" not in said and "feedc0ffee" not in said
+    assert ("/lfs/" in said) == (method == "PUT")
     assert {one: repo.refs for one, repo in hub.repos.items() if one in before} == before
     assert not (tmp_path / "m").exists()
-
-
-def test_what_signs_an_address_is_not_shown(hub: Hub, saved: str) -> None:
-    """The storage's addresses hold the right to write there after a question mark."""
-    hub.signature = "?X-Amz-Signature=feedc0ffee"
-    hub.fail("PUT", "/lfs/", 413)
-    with raises(HubError, 413) as caught:
-        push(saved, NAME)
-    assert "/lfs/" in str(caught.value) and "feedc0ffee" not in str(caught.value)
-
-
-def test_nobody_is_known_by_that_name(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("HF_TOKEN", raising=False)
-    with raises(HubError, "downloaded"):
-        sylvan.from_pretrained("someone/none")
 
 
 def test_a_gated_repository(hub: Hub, saved: str) -> None:
