@@ -245,7 +245,7 @@ def flood(server: Server, head: bytes, n: int) -> tuple[bytes, int, int]:
     with server.raw() as sock:
         sock.sendall(head)
         with suppress(OSError):
-            for n_sent in range(n):  # noqa: B007
+            for n_sent in range(n):
                 sock.sendall(chunk)
                 most = most if n_sent % 8 else max(most, server.memory - before)
             sock.sendall(b"0\r\n\r\n")
