@@ -76,6 +76,22 @@ def pointed(document: dict[str, Any]) -> dict[str, Any]:
     return document
 
 
+def test_the_document_describes_what_is_there(server):
+    document = server.ask("GET", "/openapi.json").json
+    assert document["openapi"].startswith("3.1") and document["info"]["title"]
+    of_model = {"rank": "post", "explain": "post", "labels": "get", "tree": "get", "beam": "post", "search": "post",
+                "update": "post", "reload": "post"}  # fmt: skip
+    promised = {f"/v1/models/{{model}}/{name}": method for name, method in of_model.items()}
+    health = ("/health/live", "/health/ready", "/v2/health/live", "/v2/health/ready")
+    promised |= dict.fromkeys(("/v1/models", "/v1/models/{model}", "/metrics", *health), "get")
+    for path, method in promised.items():
+        assert method in document["paths"].get(path, {}), path
+    names = [operation["operationId"] for methods in document["paths"].values() for operation in methods.values()]
+    assert len(names) == len(set(names))
+    schema = schemathesis.openapi.from_dict(document)
+    assert sum(1 for one in schema.get_all_operations() if one.ok()) == len(names)
+
+
 def test_no_request_that_the_document_suggests_fails(server):
     document = pointed(server.ask("GET", "/openapi.json").json)
     checks.load_all_checks()
