@@ -28,7 +28,6 @@ WHOLLY_SLOW: dict[str, str] = {
     "ranking/test_resume.py": "trainings that are killed at every part",
     "ranking/test_tail.py": "a training with rare labels",
     "sampling/test_draws.py": "as many draws as a comparison needs",
-    "serve/test_fuzz.py": "requests that are made up by the hundred",
     "serve/test_page_access.py": "a browser",
     "serve/test_page_queue.py": "a browser",
     "serve/test_page_states.py": "a browser",

@@ -82,7 +82,7 @@ def checks() -> Iterator[tuple[Any, functools.partial[None]]]:
         yield from ((one, check) for one, check in found if check.func.__name__ not in excused)
 
 
-@pytest.mark.parametrize(("estimator", "check"), checks(), ids=lambda it: getattr(it, "func", type(it)).__name__)
+@pytest.mark.parametrize(("estimator", "check"), list(checks()), ids=lambda it: getattr(it, "func", type(it)).__name__)
 def test_scikit_learns_checks(estimator: Any, check: Any) -> None:
     if isinstance(estimator, IRLIClassifier):
         pytest.importorskip("torch")
