@@ -47,7 +47,10 @@ def draw_panels(
         axes.grid(color="#dddddd", linewidth=0.6)
         axes.set_axisbelow(True)
         axes.spines[["top", "right"]].set_visible(False)
-    # Neither dates nor random names inside: the same figure gives the same file.
+    # Neither dates nor random names inside, and one layout, which each format would move a little further: the same
+    # figure gives the same file.
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")
     dateless: dict[str, dict[str, None]] = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
     with rc_context({"svg.hashsalt": "sylvan", "svg.fonttype": "none"}):
         for path in paths:

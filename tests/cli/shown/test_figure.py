@@ -13,7 +13,7 @@ pytest.importorskip("matplotlib")
 
 def test_png_and_svg(call: Any) -> None:
     evaluate = "evaluate {text-model} {test.jsonl} -k 1,2"
-    drawn = call(f"{evaluate} --figure result.svg --figure result.png")
+    drawn = call(f"{evaluate} --figure result.png --figure result.svg")
     assert drawn == call(evaluate), "a deeper ranking for the curves changes no figure"
     png, svg = Path("result.png").read_bytes(), Path("result.svg").read_text("utf-8")
     assert png.startswith(b"\x89PNG") and len(png) > 10_000
