@@ -195,7 +195,7 @@ def taken(tops: list[TopK], truth: validate.Csr, rows: np.ndarray) -> tuple[list
     return [TopK(top.labels[rows], top.scores[rows]) for top in tops], truth.take(rows)
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(st.integers(0, 2**32 - 1), TIMES.filter(any), st.sampled_from(WAYS))
 def test_a_row_s_weight_is_how_often_it_stands_there(seed: int, times: list[int], how: str) -> None:
     """Rows of weight 0 are as good as left out."""

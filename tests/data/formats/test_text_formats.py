@@ -47,7 +47,8 @@ def whole(blocks):
     return [t for b in blocks for t in b.texts], [row for b in blocks for row in b.labels]
 
 
-@settings(max_examples=25, deadline=None)
+@pytest.mark.filterwarnings("ignore::sylvan.errors.DataWarning")
+@settings(max_examples=40, deadline=None)
 @given(rows_of(any_text, cell_label), st.sampled_from(["csv", "tsv", "csv.gz"]), st.booleans())
 def test_tables_round_trip(place, rows, suffix, header):
     path = place / f"a.{suffix}"
@@ -59,7 +60,7 @@ def test_tables_round_trip(place, rows, suffix, header):
 
 
 @pytest.mark.filterwarnings("ignore::sylvan.errors.DataWarning")
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(rows_of(any_text, cell_label))
 def test_python_reads_the_tables_too(place, rows):
     path = place / "b.csv"
@@ -74,7 +75,7 @@ def test_python_reads_the_tables_too(place, rows):
 
 
 @pytest.mark.filterwarnings("ignore::sylvan.errors.DataWarning")
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(rows_of(line.filter(lambda t: "__label__" not in t), word), st.sampled_from(["txt", "txt.xz"]))
 def test_fasttext_round_trips(place, rows, suffix):
     path = place / f"fast.{suffix}"
@@ -91,7 +92,7 @@ def fasttext_reference(line, prefix="__label__"):
     return [w for w in words if not w.startswith(prefix)], [w[len(prefix) :] for w in words if w.startswith(prefix)]
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.lists(st.sampled_from(["__label__a", "__label__b", "x", "y", "  ", "\t", "z__label__q"]), min_size=1))
 def test_fasttext_takes_labels_anywhere(place, words):
     path = place / "fast.txt"
@@ -101,7 +102,7 @@ def test_fasttext_takes_labels_anywhere(place, words):
     assert (got.texts[0].split(), got.labels[0]) == (expected_words, list(dict.fromkeys(expected)))
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(rows_of(line.map(lambda t: t.replace("\t", "")), line.filter(lambda t: "\n" not in t)))
 def test_pecos_round_trips_with_names(place, rows):
     path, items = place / "p.txt", place / "items.txt"
@@ -120,7 +121,7 @@ def test_pecos_holds_relevance(place):
     assert data.read_pecos(place / "p.txt") == (["a", "b"], [[3, 1], []], [[0.5, 1.0], []])
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(rows_of(line.map(lambda t: t.replace("\t", "")), word))
 def test_annif_tsv_round_trips(place, rows):
     texts, labels = both(rows)
@@ -141,7 +142,7 @@ def test_annif_folders_round_trip(tmp_path_factory, rows, uris):
     assert whole(data.stream_annif_folder(folder, rows=1)) == (texts, labels)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(rows_of(any_text, any_name))
 def test_annif_json_lines_round_trip(place, rows):
     texts, labels = both(rows)
@@ -149,7 +150,7 @@ def test_annif_json_lines_round_trip(place, rows):
     assert data.read_jsonl(place / "a.jsonl") == (texts, labels, None)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(rows_of(any_text, any_name) | rows_of(any_text, st.integers(-(2**63), 2**63 - 1)), st.booleans())
 def test_parquet_round_trips(place, rows, weighted):
     pytest.importorskip("pyarrow")

@@ -52,7 +52,7 @@ def same(got, want):
         np.testing.assert_array_equal(getattr(got, name), getattr(want, name))
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(matrices(), st.booleans())
 def test_xmc_round_trip(shared_path, pair, header):
     x, y = pair
@@ -63,7 +63,7 @@ def test_xmc_round_trip(shared_path, pair, header):
         same(got, want)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(matrices(), st.booleans())
 def test_svmlight_round_trip(shared_path, pair, zero_based):
     x, y = pair

@@ -105,7 +105,7 @@ def test_by_hand(path, content):
 sizes = st.none() | st.integers(0, 13)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(files(), sizes, sizes, st.booleans())
 def test_xmc(path, content, n_features, n_labels, weighted):
     path.write_bytes(content)
@@ -114,7 +114,7 @@ def test_xmc(path, content, n_features, n_labels, weighted):
     assert repr(outcome(data.load_xmc, path, **options)) == repr(expected)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(files(), st.sampled_from([True, False, "auto"]), sizes, sizes, st.booleans())
 def test_svmlight(path, content, zero_based, n_features, n_labels, weighted):
     path.write_bytes(content)
@@ -128,7 +128,7 @@ def test_svmlight(path, content, zero_based, n_features, n_labels, weighted):
     assert repr(outcome(data.load_svmlight, path, **options)) == repr(expected)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(floats)
 def test_numbers_are_correctly_rounded(path, text):
     path.write_text(f" 0:{text}\n")
