@@ -685,7 +685,7 @@ def _texts_of(blocks: Iterable[Any], take: Callable[[list[Any], Any], None]) -> 
     """The texts of one block after another; ``take(labels, weights)`` is given its labels."""
     for number, block in enumerate(blocks):
         try:
-            texts, labels, *weights = () if isinstance(block, str) else block
+            texts, labels, *weights = [] if isinstance(block, str) else block
             n_texts, n_labels = len(texts), len(labels)
         except (TypeError, ValueError):
             raise DataError(
