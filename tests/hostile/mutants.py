@@ -298,8 +298,7 @@ def value_mutants(contents: dict[str, Any]) -> Iterator[Mutant]:
             for i in range(len(value)):
                 yield from walk(value[i], [*at, i])
 
-    entries = array_paths(contents)
-    fully = entries[:3]  # one array's entry is read like another's
+    fully = array_paths(contents)[:3]  # one array's entry is read like another's
     for at in walk(contents, []):
         if at == ["checksum"]:
             continue
@@ -313,8 +312,6 @@ def value_mutants(contents: dict[str, Any]) -> Iterator[Mutant]:
             folder.seal(changed)
 
         yield Mutant(f"manifest: {where} missing", removed, f"{of}missing", field)
-        if at in entries:  # what isn't one, or has a key too many, is told apart whatever it describes
-            field, of = "", "entry "
         in_entry = "arrays" in at[:-1] and not any(at[: len(path)] == path for path in fully)
         values = {"value": list(FEW if in_entry else STRANGE), "rare": [] if in_entry else RARE}
         if isinstance(old, int) and not isinstance(old, bool):

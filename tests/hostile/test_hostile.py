@@ -26,9 +26,8 @@ import pytest
 from child_processes import end, environment, start
 from waiting import PATIENCE, used_seconds
 
-from hostile.mutants import Folder, Mutant, all_mutants, files_of, swap_mutants, value_mutants
+from hostile.mutants import Folder, Mutant, all_mutants, files_of
 from hostile.specimens import SPECIMENS, there
-from sylvan.store import manifest
 
 TESTS = Path(__file__).parent.parent
 HANG_SECONDS = 60.0  # of a processor
@@ -146,8 +145,6 @@ def ways(number: int, mutant: Mutant) -> tuple[bool, ...]:
 OF_ANY_FOLDER, TOO = "synthetic", ("xr-linear", "xr-transformer")
 # What these hold is spoiled in all ways there; wherever else it occurs, in a few of each sort.
 HOMES = ("label-tree", "vocabulary", "tfidf-vectorizer", "calibrator", "xr-linear", "neighbor-ranker", "text-model")
-# What is new in these is in those that come after them, of which it is asked like what has a home.
-SHARED = ("xr-linear-with-rows", "irli-centers", "irli-index", "beam-tree", "reranker", "text-model-label-texts")
 FEW = {"size": 3, "type": 1, "order": 1, "all": 1, "value": 3, "rare": 1, "near": 2, "random": 2}
 SOME = {"type": 2, "all": 3, "rare": 3, "random": 6}  # of what is new, and each of the others; twice as many at homes
 
@@ -157,18 +154,14 @@ def fields_of(name: str) -> frozenset[str]:
     """What a specimen holds."""
     with tempfile.TemporaryDirectory() as folder:
         SPECIMENS[name][0](Path(folder) / "model")
-        contents = json.loads((Path(folder) / "model" / manifest.NAME).read_text())
-    return frozenset(mutant.field for mutant in (*value_mutants(contents), *swap_mutants(contents)))
+        return frozenset(mutant.field for mutant in all_mutants(Path(folder) / "model"))
 
 
 def chosen(name: str, mutants: list[Mutant]) -> list[Mutant]:
     """What the loading of this specimen alone can refuse, and a few of each sort of what others can."""
     if name == OF_ANY_FOLDER:
         return mutants
-    earlier = list(SPECIMENS)[: list(SPECIMENS).index(name)]
-    before = HOMES[: HOMES.index(name)] if name in HOMES else (*HOMES, *(one for one in SHARED if one in earlier))
-    if name == "calibrator-platt":  # of the same arrays, by other checks
-        before = ()
+    before = HOMES[: HOMES.index(name)] if name in HOMES else HOMES
     known = frozenset[str]().union(*map(fields_of, before))
     sorts: dict[tuple[str, str], list[Mutant]] = {}
     for mutant in mutants if name in TOO else filter(lambda mutant: mutant.field, mutants):
