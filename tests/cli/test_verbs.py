@@ -58,9 +58,10 @@ def test_training_on_any_matrix_gives_the_same_model(name: str, call: Any, files
     assert np.array_equal(mine.labels, other.labels) and np.array_equal(mine.scores, other.scores)
 
 
-def test_training_on_text(call: Any) -> None:
+@pytest.mark.parametrize("name", ["train.jsonl", "train.jsonl.gz", "train.jsonl.xz"])
+def test_training_on_text(name: str, call: Any) -> None:
     options = "--ngrams 1,2 --threads 2 --set-text sublinear_tf=yes --set beam=7 --seed 3 --quiet"
-    assert call(f"train xr-linear {{train.jsonl.gz}} --model m {options}") == (0, "", "")
+    assert call(f"train xr-linear {{{name}}} --model m {options}") == (0, "", "")
     model = sylvan.load("m")
     assert model.vectorizer.ngrams == (1, 2) and model.vectorizer.sublinear_tf
     assert (model.model.beam, model.model.seed) == (7, 3)
@@ -237,6 +238,13 @@ def test_a_tree_and_features_of_labels(call: Any, files: Any) -> None:
     assert sylvan.load("m").embedding == "pifa_lf"
 
 
+def test_neighbors(call: Any) -> None:
+    call("train neighbors {train.jsonl} --model m --set n_neighbors=5")
+    assert sylvan.load("m").model.n_neighbors == 5
+    assert len(call("predict m {test.jsonl} -k 1").labels[0]) == 1
+    assert "n_neighbors=50" in call("train neighbors --help").out
+
+
 def test_irli(call: Any, refused: Any) -> None:
     pytest.importorskip("torch")
     settings = ("n_buckets=16", "n_repetitions=4", "hidden=32", "rounds=1", "learning_rate=0.01")
@@ -312,9 +320,10 @@ def test_a_file_of_labels_far_apart_costs_what_any_other_does(call: Any) -> None
     assert re.search(r"^P +100\.00", call("evaluate m train.svm").out, re.MULTILINE)
 
 
-def test_presets_are_parameters_behind_those_that_are_set(call: Any) -> None:
-    call("train xr-linear {train.jsonl} --model m --preset fast --set n_trees=2")
-    assert sylvan.load("m").model.get_params() == XRLinear.preset("fast", n_trees=2).get_params()
+@pytest.mark.parametrize("name", ["fast", "balanced", "accurate"])
+def test_presets_are_parameters_behind_those_that_are_set(name: str, call: Any) -> None:
+    call(f"train xr-linear {{train.jsonl}} --model m --preset {name} --set n_trees=2")
+    assert sylvan.load("m").model.get_params() == XRLinear.preset(name, n_trees=2).get_params()
 
 
 @pytest.mark.parametrize("option", ["stem", "lemmatize"])

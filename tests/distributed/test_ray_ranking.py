@@ -44,12 +44,16 @@ def expected_bits(top: Any) -> list[bytes]:
     return [scores[labels >= 0].tobytes() for labels, scores in top]
 
 
-def test_texts(cluster: Any, saved: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("form", ["jsonl", "parquet"])
+def test_texts(form: str, cluster: Any, saved: Any, tmp_path: Path) -> None:
+    paths = []
     for number in range(3):
         part = slice(number * 100, (number + 1) * 100)
-        data.write_jsonl(tmp_path / f"{number}.jsonl", saved.texts[part], saved.labels[part], labels_field="right")
-    dataset = ray_data.read_json(str(tmp_path))
-    result = sylvan.distributed.rank(dataset, saved.folder / "texts", 5, batch_size=64)
+        paths.append(str(tmp_path / f"{number}.{form}"))
+        write = data.write_jsonl if form == "jsonl" else data.write_parquet
+        write(paths[-1], saved.texts[part], saved.labels[part], labels_field="right")
+    read = ray_data.read_json if form == "jsonl" else ray_data.read_parquet
+    result = sylvan.distributed.rank(read(str(tmp_path)), saved.folder / "texts", 5, batch_size=64)
     assert result.context.execution_options.preserve_order  # or blocks would come as they are ready
     rows = result.take_all()
     top = saved.text_model.rank(saved.texts, 5)

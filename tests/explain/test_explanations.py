@@ -233,6 +233,12 @@ def test_numbers_that_json_has_no_word_for() -> None:
     assert json.dumps(found.to_dict(), allow_nan=False)
 
 
+def test_the_bytes_are_the_same_for_any_number_of_threads(data: tuple) -> None:
+    X, Y = data
+    one, two = (XRLinear(branching=3, max_leaf=4, n_jobs=n).fit(X, Y).explain(X[0], 3).to_dict() for n in (1, 2))
+    assert one == two
+
+
 REFUSED = [
     (lambda m, X, Y: m.explain(X[:2], 0), DataError, ("X", 7, "(2, 40)")),
     (lambda m, X, Y: m.explain(X[:0], 0), DataError, ("X", "(0, 40)")),

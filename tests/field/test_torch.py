@@ -66,6 +66,7 @@ LOSSES = {"full": FullSoftmaxLoss, "full, chunk 7": lambda **more: FullSoftmaxLo
 MASKS = {
     "the padding item": [0],
     "the first half": range(N // 2),
+    "the end of a padded vocabulary": range(N - 20, N),
     "every second": range(0, N, 2),
     "all but two": range(2, N),
 }

@@ -267,6 +267,7 @@ def test_from_a_file(tmp_path: Path) -> None:
         ([(["one", "two"], [["a", "b"], ["c"]], [[1.0], [2.0, 3.0]])], "as many as its labels"),
         ([([3], [["a"]])], ("str", 0)),
         (["abc"], ("Block 0", "str")),
+        ([(["one"], [["a"]], None, None)], ("Block 0", "tuple")),
         ([], "documents"),
     ],
 )

@@ -154,8 +154,8 @@ def test_models_have_the_bits_of_one_process(
     number: int, in_parts: bool, stored: bool, parts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(checkpointed, "SECONDS", 0.0)
-    several, each = Elsewhere(7, backwards=True), Elsewhere(1000, backwards=True)
-    for at, runner in enumerate((several,) if stored else (Elsewhere(1), each)):
+    several = Elsewhere(7, backwards=True)
+    for at, runner in enumerate((several,) if stored else (Elsewhere(1), several, Elsewhere(1000))):
         given = {"checkpoint": tmp_path / str(at)} if stored else {}
         with using(runner):
             model = MODELS[number]().fit(*rows_of(parts, in_parts), **given)
@@ -184,19 +184,24 @@ def stop_from(first: int) -> Callable[[int], None]:
 
 
 @pytest.mark.parametrize(
-    ("number", "in_parts"), [(0, True), (1, True), (2, True), (4, True), (2, False), (6, False), (7, False)]
-)
+    ("number", "in_parts", "after"),
+    [
+        (0, True, False), (0, True, True), (1, True, True), (2, True, False), (4, True, True),
+        (2, False, True), (6, False, False), (6, False, True), (7, False, False),
+    ],
+)  # fmt: skip
 def test_a_training_that_is_stopped_anywhere_is_gone_on_from(
-    number: int, in_parts: bool, parts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    number: int, in_parts: bool, after: bool, parts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(checkpointed, "SECONDS", 0.0)
     monkeypatch.setattr(checkpointed, "BLOCK_BYTES", 256)
     whole = Elsewhere(3)
     with using(whole):
         MODELS[number]().fit(*rows_of(parts, in_parts))
-    for stop_at in range(0, whole.n_groups, max(1, whole.n_groups // 3)):
+    stops = range(whole.n_groups) if whole.n_groups <= 7 else range(0, whole.n_groups, whole.n_groups // 5)
+    for stop_at in stops:
         checkpoint = Checkpoint(tmp_path / f"work{stop_at}")
-        runner = Elsewhere(3, **{("before", "after")[number % 2]: stop_from(stop_at)})
+        runner = Elsewhere(3, **{"after" if after else "before": stop_from(stop_at)})
         with pytest.raises(Stopped), using(runner):
             MODELS[number]().fit(*rows_of(parts, in_parts), checkpoint=checkpoint)
         again: Runner = Elsewhere(5, backwards=True) if stop_at % 2 else Runner(1)  # on a cluster, or on one machine
@@ -240,7 +245,7 @@ def spoil(path: Path, other: Path, how: str, random: np.random.Generator) -> Non
         path.unlink()
 
 
-@settings(max_examples=15)
+@settings(max_examples=25)
 @given(seed=st.integers(0, 10_000), how=st.sampled_from(["flip", "cut", "unlink", "empty", "swap"]))
 def test_a_damaged_checkpoint_gives_the_model_or_a_sentence(
     seed: int, how: str, half_done: dict[bool, Path], parts: Path, tmp_path_factory: pytest.TempPathFactory
@@ -314,7 +319,7 @@ def test_another_training_is_refused(what: str, in_parts: bool, half_done: dict[
         MODELS[0]().fit(*(data.open_parts(tmp_path / "parts") if in_parts else other), checkpoint=work)
 
 
-@pytest.mark.parametrize("rows_per_part", [4, 1000])
+@pytest.mark.parametrize("rows_per_part", [1, 30, 1000])
 def test_another_division_is_the_same_training(rows_per_part: int, half_done: dict[bool, Path], tmp_path: Path) -> None:
     shutil.copytree(half_done[True], tmp_path / "work")
     data.save_parts(tmp_path / "parts", X, Y, rows_per_part=rows_per_part)

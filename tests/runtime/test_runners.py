@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from kit.bits import same_bits
 from kit.errors import raises
@@ -227,7 +227,6 @@ arrays = st.builds(
 )  # fmt: skip
 
 
-@settings(max_examples=30)
 @given(st.lists(st.tuples(arrays, arrays), min_size=1, max_size=6))
 def test_blocks_give_back_what_was_put_into_them(pairs: list[tuple[np.ndarray, np.ndarray]]) -> None:
     results: list[tuple[str, Arrays]] = [

@@ -297,6 +297,14 @@ def test_huge_headers_and_addresses(server, name):
     assert (found or [0])[0] in allowed and len(found) < 2, found
 
 
+def test_many_connections_are_opened_and_left(server):
+    for _ in range(2):
+        crowd = [server.raw() for _ in range(200)]
+        assert server.ask("GET", "/health/live").status == 200
+        for sock in crowd:
+            sock.close()
+
+
 def test_requests_without_answers_read(server):
     """Thousands of requests over one connection, whose answers nobody reads."""
     one = request("GET", "/openapi.json", close=False)

@@ -686,14 +686,14 @@ def _texts_of(blocks: Iterable[Any], take: Callable[[list[Any], Any], None]) -> 
     for number, block in enumerate(blocks):
         try:
             texts, labels, *weights = [] if isinstance(block, str) else block
-            n_texts, n_labels = len(texts), len(labels)
+            n_texts, n_labels, (weight,) = len(texts), len(labels), weights or [None]
         except (TypeError, ValueError):
             raise DataError(
                 f"Block {number} must be a pair of texts and labels, or a TextData. Got {type(block).__name__} instead."
             ) from None
         if n_texts != n_labels:
             raise DataError(f"Block {number} has {counted(n_texts, 'text')}, but labels for {n_labels:,}.")
-        take(labels, weights[0] if weights else None)
+        take(labels, weight)
         yield texts
 
 

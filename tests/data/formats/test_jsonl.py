@@ -38,7 +38,7 @@ names = text.map(label_name).filter(bool)
 label_rows = st.lists(names, max_size=4, unique=True) | st.just([])
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(st.lists(st.tuples(text, label_rows), min_size=1, max_size=5))
 def test_round_trip(shared_path, rows):
     texts, labels = [row[0] for row in rows], [row[1] for row in rows]
@@ -46,7 +46,7 @@ def test_round_trip(shared_path, rows):
     assert data.read_jsonl(shared_path) == (texts, labels, None)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.lists(st.dictionaries(st.integers(-5, 5), st.floats(0, 1e30), max_size=3), min_size=1, max_size=4))
 def test_round_trip_of_weighted_ints(shared_path, rows):
     texts = ["x"] * len(rows)
@@ -56,6 +56,13 @@ def test_round_trip_of_weighted_ints(shared_path, rows):
         warnings.simplefilter("error")  # a pair of a label and a weight looks like no cell of several labels
         got = data.read_jsonl(shared_path, text_fields="t", labels_field="l")
     assert got == (texts, labels, weights if any(labels) else None)
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz", ".xz"])
+def test_packed(tmp_path, suffix):
+    path = tmp_path / f"a.jsonl{suffix}"
+    data.write_jsonl(path, ["Überall \u2028 Meer\r"] * 1000, [["Wal"]] * 1000)
+    assert data.read_jsonl(path) == (["Überall \u2028 Meer\r"] * 1000, [["Wal"]] * 1000, None)
 
 
 def test_texts_from_several_fields(file):
