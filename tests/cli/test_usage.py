@@ -228,6 +228,9 @@ WRONG = [
     ("evaluate {text-model} {test.jsonl} --figure result.bmp", "--figure takes a .png, .svg or .pdf file"),
     ("evaluate {text-model} {test.jsonl} --figure result", "--figure takes"),
     ("evaluate {text-model} {test.jsonl} --figure nowhere/result.png", "There is no folder"),
+    ("evaluate {text-model} {test.jsonl} --json a --per-row ./a", "named for two outputs"),
+    ("evaluate {text-model} {test.jsonl} --figure a.png --figure a.png", "named for two outputs"),
+    ("convert {test.jsonl} a.npz --output-labels a.npz", "named for two outputs"),
 ]  # fmt: skip
 
 

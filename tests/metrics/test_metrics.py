@@ -56,7 +56,7 @@ def test_by_hand() -> None:
     assert metrics.macro_precision(TRUTH, TOP, at=1) == pytest.approx({1: 2 / 4})
     # At 3: 0 is right once in three, 1 once in three, 2 once in one, 3 once in one.
     assert metrics.macro_precision(TRUTH, TOP, at=3) == pytest.approx({3: (1 / 3 + 1 / 3 + 1 + 1) / 4})
-    assert metrics.coverage(TRUTH, TOP, at=(1, 3)) == pytest.approx({1: 2 / 4, 3: 1.0})
+    assert metrics.coverage(TRUTH, TOP, at=np.array([1, 3])) == pytest.approx({1: 2 / 4, 3: 1.0})
 
 
 def test_propensities_by_hand() -> None:
@@ -257,7 +257,7 @@ def test_broken_scores_are_a_sentence() -> None:
         metrics.macro_precision([[0], [1]], scores, at=1)
 
 
-@pytest.mark.parametrize("at", [0, -1, (1, 0), 1.5, True, "3", ()])
+@pytest.mark.parametrize("at", [0, -1, (1, 0), 1.5, True, "3", (), np.array(1)])
 def test_ks_are_ints_from_one(at: Any) -> None:
     with raises(ParameterError, "at"):
         metrics.precision([[0]], top_of([0]), at=at)

@@ -70,7 +70,8 @@ def test_what_needs_one(server, path):
         assert answer.status == 401 and answer.detail and "first" not in answer.detail, headers
         assert "bearer" in answer.headers["www-authenticate"].lower(), headers
     right = [{"Authorization": f"Bearer {key}"} for key in (USER, ADMIN, HASHED)]
-    for headers in (*right, {"authorization": f"bearer {USER}"}, {"X-API-Key": ADMIN}, basic(ADMIN)):
+    for headers in (*right, {"authorization": f"bearer {USER}"}, {"X-API-Key": ADMIN}, basic(ADMIN),
+                    {"X-API-Key": USER, **basic("the proxy's own")}):
         assert server.ask("GET", path, None, headers).status == (404 if "none" in path else 200), headers
 
 

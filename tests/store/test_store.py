@@ -208,6 +208,11 @@ def test_links_are_followed(tmp_path: Path) -> None:
     store.save(tmp_path / "link", example(2))
     assert (tmp_path / "link").is_symlink()
     assert_same(store.load(tmp_path / "real"), example(2))
+    (tmp_path / "loop").symlink_to(tmp_path / "pool")
+    (tmp_path / "pool").symlink_to(tmp_path / "loop")
+    for refused in (store.check_target, lambda folder: store.save(folder, example(1))):
+        with raises(ModelError, "loop", "leads to itself"):
+            refused(tmp_path / "loop")
 
 
 def test_a_mapped_model_opens_in_milliseconds(tmp_path: Path) -> None:

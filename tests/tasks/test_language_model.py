@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bz2
 import lzma
 import math
 import os
@@ -70,6 +71,10 @@ def test_texts_from_files(tmp_path: Path) -> None:
     corpus = read_corpus(tmp_path)
     assert corpus.words == ["b", "<eos>", "a", "ağaç", "<unk>"] and corpus.test.tolist() == [0, 4, 1]
     parts = [tmp_path / name for name in ("train.txt.xz", "valid.txt", "test.txt")]
+    (tmp_path / "test.txt").unlink()
+    (tmp_path / "test.txt.bz2").write_bytes(bz2.compress(b"b zz"))
+    assert read_corpus(tmp_path).test.tolist() == corpus.test.tolist()
+    parts[2] = tmp_path / "test.txt.bz2"
     assert read_corpus(*parts).describe() == corpus.describe()
     assert set(read_corpus(*parts, vocabulary=tmp_path / "words").words) == {"a", "b", "<eos>", "<unk>"}
 

@@ -31,6 +31,8 @@ def test_a_wrong_sampler_is_told_of_where_none_is_used() -> None:
         with raises(ParameterError, "nope"):
             objective(loss=loss, sampler="nope")
     assert objective(loss="full", sampler="midx-rq").sampler is None
+    with raises(ParameterError, "takes no 'sampler'"):
+        objective(loss="full", sampler=Uniform(30))
 
 
 @pytest.mark.parametrize("n_positives", [None, 2])

@@ -194,15 +194,20 @@ def write_text(path: str, text: str) -> None:
 
 
 def keep_inputs(*outputs: str) -> None:
-    """Refuse to write over a file that the running command reads; ``outputs`` are its parameters for what it writes."""
+    """Refuse to write over a file that the running command reads, or writes as well; ``outputs`` are its parameters for
+    what it writes."""
     params = click.get_current_context().params
-    files: dict[bool, list[str]] = {False: [], True: []}
+    paths: dict[bool, list[str]] = {False: [], True: []}
     for name, value in params.items():
         values = value if isinstance(value, tuple) else (value,)
-        files[name in outputs] += [each for each in values if isinstance(each, str) and os.path.isfile(each)]
-    for written in files[True]:
-        if any(os.path.samefile(written, path) for path in files[False]):
-            raise DataError(f"{written} is read by this command, which would write over it: write another file.")
+        paths[name in outputs] += [each for each in values if isinstance(each, str)]
+    written = list(map(os.path.realpath, paths[True]))
+    for path in paths[True]:
+        read = filter(os.path.isfile, paths[False] if os.path.isfile(path) else [])
+        if any(os.path.samefile(path, each) for each in read):
+            raise DataError(f"{path} is read by this command, which would write over it: write another file.")
+        if path != os.devnull and written.count(os.path.realpath(path)) > 1:
+            raise DataError(f"{path} is named for two outputs of this command: name a file for each.")
 
 
 def say_once(sentence: str, key: Any = None) -> None:

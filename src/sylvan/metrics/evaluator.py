@@ -309,7 +309,7 @@ class Evaluator:
     propensities : array of float, shape (L,), optional
         Adds PSP@k and PSnDCG@k; see :func:`psp`.
     n_labels : int, optional
-        How many labels there are, for macro-P@k, when the batches' ``Y`` are lists.
+        How many labels there are at least, for macro-P@k, when the batches' ``Y`` are lists; an id beyond counts too.
 
     Examples
     --------
@@ -448,7 +448,8 @@ def evaluate(Y: Any, top: Any, at: At = (1, 3, 5), propensities: Any = None) -> 
 
 def ks(at: At) -> tuple[int, ...]:
     """The k's as a tuple of distinct ints."""
-    values = list(at) if isinstance(at, Iterable) and not isinstance(at, (str, bytes)) else [at]
+    several = not isinstance(at, (str, bytes)) and getattr(at, "shape", None) != ()
+    values = list(at) if several and isinstance(at, Iterable) else [at]
     if not values:
         raise ParameterError("The 'at' parameter of metrics must name at least one k. Got none instead.")
     return tuple(dict.fromkeys(validate.count(k, "at", owner="metrics") for k in values))

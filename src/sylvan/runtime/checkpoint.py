@@ -82,6 +82,8 @@ class Checkpoint:
             ours = self.folder.is_dir() and all(_BEGINNING.fullmatch(name) for name in os.listdir(self.folder))
             if self.folder.exists() and not ours:
                 raise ModelError(f"{self._shown!r} is no checkpoint of a training and is not empty: choose another.")
+            if why := store.unwritable(self.folder):
+                raise ModelError(f"The checkpoint {self._shown!r} can't be made: {why}.")
             return
         before = store.load(self.folder / _IDENTITY, mmap=False)
         store.need_kind(before, _KIND)

@@ -83,7 +83,7 @@ class Call:
             if admin:
                 raise Problem(403, "Models are changed with an admin key only, and this server has no keys at all.")
             return
-        word = _key_in(self.header(b"authorization")) or self.header(b"x-api-key")
+        word = self.header(b"x-api-key") or _key_in(self.header(b"authorization"))
         key = keyring.find(word) if word else None
         if key is None:
             fault = "doesn't know this API key" if word else "needs an API key, as 'Authorization: Bearer KEY'"

@@ -26,11 +26,11 @@ from sylvan.store.read import (
     need_rising,
 )
 from sylvan.store.state import JSON, State, folder_path, loaders, register
-from sylvan.store.write import annotate, check_target, save, saved_bytes, undo, updating
+from sylvan.store.write import annotate, check_target, save, saved_bytes, undo, unwritable, updating
 
 __all__ = [
     "JSON", "ScratchFiles", "State", "annotate", "check_target", "contents", "files_of", "folder_path", "load",
     "loaders", "need_array", "need_bool", "need_choice", "need_csr", "need_files", "need_finite", "need_float",
     "need_int", "need_kind", "need_offsets", "need_params", "need_part", "need_range", "need_rising", "register",
-    "save", "saved_bytes", "undo", "updating",
+    "save", "saved_bytes", "undo", "unwritable", "updating",
 ]  # fmt: skip

@@ -277,17 +277,25 @@ def check_target(folder: str | os.PathLike[str]) -> None:
     path = Path(os.path.realpath(folder_path(folder)))
     try:
         _check_target(path, str(folder))
-        nearest = next(place for place in (path, *path.parents) if place.exists())
-        writable = nearest.is_dir() and os.access(nearest, os.W_OK | os.X_OK)
+        why = unwritable(path)
     except OSError as error:
         raise ModelError(_unsaved(str(folder), error)) from error
-    if not writable:
-        why = "may not be written" if nearest.is_dir() else "is a file, not a folder"
-        raise ModelError(f"No model can be saved to {str(folder)!r}: {str(nearest)!r} {why}.")
+    if why:
+        raise ModelError(f"No model can be saved to {str(folder)!r}: {why}.")
+
+
+def unwritable(path: Path) -> str:
+    """Why no folder can be made at ``path``, as the end of a sentence; empty where one can."""
+    nearest = next(place for place in (path, *path.parents) if place.exists())
+    if not nearest.is_dir():
+        return f"{str(nearest)!r} is a file, not a folder"
+    return "" if os.access(nearest, os.W_OK | os.X_OK) else f"{str(nearest)!r} may not be written"
 
 
 def _check_target(path: Path, name: str) -> None:
     """Only nothing, an empty folder or a Sylvan model is replaced."""
+    if path.is_symlink():  # although all links were followed
+        raise ModelError(f"The model was not saved: {name!r} is a link that leads to itself.")
     if not path.exists():
         return
     if not path.is_dir():

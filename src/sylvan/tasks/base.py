@@ -127,6 +127,8 @@ class ClassObjective(nn.Module):
             self.loss = _fitting(loss, n_classes, dim)
             return
         if loss == "full":
+            if isinstance(sampler, Sampler):
+                raise ParameterError("loss='full' looks at all classes: it takes no 'sampler'.")
             self.loss = make_loss(loss, **(loss_parameters or {}))
             return
         need_name("loss", [*LOSSES, *HEADS], loss)

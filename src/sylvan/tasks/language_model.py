@@ -28,7 +28,7 @@ from sylvan.tasks.base import TableOptimizer, Task, context_centers, part_of
 
 END, UNKNOWN = "<eos>", "<unk>"
 _NAMES = {"train": ("train",), "validation": ("valid", "validation", "dev"), "test": ("test",)}
-_SUFFIXES = (".txt", ".txt.xz", ".txt.gz")
+_SUFFIXES = (".txt", ".txt.xz", ".txt.gz", ".txt.bz2", ".txt.zst")
 _IGNORED = -100
 _CELLS = 1 << 24  # scores in memory at once in evaluation
 _COLUMNS = 20  # of a text that is evaluated
@@ -68,7 +68,7 @@ def read_corpus(
     *,
     vocabulary: PathLike | None = None,
 ) -> Corpus:
-    """Read three plain texts, a sentence a line, words parted by blanks; ``.gz`` and ``.xz`` are unpacked.
+    """Read three plain texts, a sentence a line, words parted by blanks; gzip, xz, bzip2 and zstd are unpacked.
 
     Parameters
     ----------
@@ -166,12 +166,12 @@ def _in_folder(folder: PathLike) -> tuple[str, str, str]:
         raise DataError(
             f"{path!r} is no folder: give the texts to train on, to validate on and to test on, or a folder."
         )
-    results = []
+    results, packed = [], ", ".join(_SUFFIXES[1:])
     for part, names in _NAMES.items():
         places = (os.path.join(path, name + suffix) for name in names for suffix in _SUFFIXES)
         place = next(filter(os.path.isfile, places), "")
         if not place:
-            raise DataError(f"The folder {path!r} holds no {names[0]}.txt (or .txt.xz, .txt.gz): the {part} text.")
+            raise DataError(f"The folder {path!r} holds no {names[0]}.txt (or {packed}): the {part} text.")
         results.append(place)
     return results[0], results[1], results[2]
 
