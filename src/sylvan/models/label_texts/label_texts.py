@@ -25,6 +25,7 @@ from sylvan.models.encoders import OF_LABELS, EncodedLabels, ModelEncoder, encod
 from sylvan.models.label_changes import denying, rows_by_id
 from sylvan.models.label_texts import name_rows, text_evidence
 from sylvan.models.label_texts.name_rows import with_text_rows
+from sylvan.params.wording import counted
 from sylvan.ranking.calibrate import holdout_folds
 from sylvan.ranking.tail import label_gains, reweigh, tail_of
 from sylvan.text import TfidfVectorizer
@@ -203,6 +204,8 @@ def fitted_texts(
     labels = np.array([vocabulary.id(name) for name in described.labels], np.int32)
     seen, answers = np.bincount(truth.indices, minlength=len(vocabulary)) > 0, model.unlearned == "answer"
     has_words = np.diff(texts.indptr) > 0
+    if answers:
+        _warn_of_unreadable(vocabulary, labels[~has_words & ~seen[labels]], described.encoder is not None)
     chosen = np.flatnonzero(has_words | ~seen[labels] if answers else has_words & seen[labels])  # a label needs a row
     rows_of_texts, like = take_rows(texts, chosen), None
     label_texts = LabelTexts.empty(len(vocabulary), features.shape[1])
@@ -317,8 +320,10 @@ def requested(
     if len(gone := np.intersect1d(labels, removed)):
         raise DataError(f"label_texts has label {vocabulary[int(gone[0])]!r}, which was removed before.")
     rows = vectorizer.transform_rows(named)
-    chosen = np.flatnonzero((np.diff(rows.indptr) > 0) | (labels >= model.model.n_labels_))  # a new label needs a row
-    encodes = len(labels) and before is not None and before.encoded is not None
+    has_words = np.diff(rows.indptr) > 0
+    chosen = np.flatnonzero(has_words | (labels >= model.model.n_labels_))  # a new label needs a row
+    encodes = len(labels) > 0 and before is not None and before.encoded is not None
+    _warn_of_unreadable(vocabulary, labels[~has_words], encodes)
     vectors = (labels, before.encoded.encode(named, vectorizer.n_jobs)) if encodes else None
     rows, labels = take_rows(rows, chosen), labels[chosen]
     features = None if texts is None else vectorizer.transform_rows(texts)
@@ -368,6 +373,13 @@ def warn_of_unranked(texts: LabelTexts | None, model: Any, answers: bool) -> Non
             f"Nothing could be learned of what labels' texts are worth: labels without rows ({len(alone):,}), whose "
             "texts are a row each, may never be answered. Give texts of labels that have rows, too, or more rows.", 5,
         )  # fmt: skip
+
+
+def _warn_of_unreadable(vocabulary: Vocabulary, labels: Int32, encodes: bool) -> None:
+    """Say how many labels have no text with a known word, where no encoder reads it."""
+    if len(labels) and not encodes:
+        texts = f"The texts of {counted(len(labels), 'label')}, such as {vocabulary[int(labels[0])]!r:.60},"
+        warn_data(f"{texts} have no word that the model knows: these labels aren't found by them.", 5)
 
 
 def texts_after(
