@@ -148,6 +148,9 @@ class TestFit:
         described: dict[int, str] = {int(name[1:]): text for name, text in DESCRIBED.items()}
         by_number = TextModel(model=XRLinear(max_leaf=8), unlearned="answer").fit(TEXTS, numbers, label_texts=described)
         assert names_of(by_number) == ["32", "33", "34", "35"]
+        by_number = TextModel(model=XRLinear(max_leaf=8, keep_rows=True)).fit(TEXTS, numbers)
+        by_number.update(["word01"], [[50]], label_texts={"new": "word01", 7_000: "word02", "also": "word03"})
+        assert by_number.vocabulary_[-4:] == ["50", "7000", "also", "new"]
 
     def test_few_labels_and_few_rows(self) -> None:
         for n in (1, 4, 5, 6):

@@ -125,9 +125,8 @@ def command(ctx: click.Context, /, file: str, test: str | None, json_: str | Non
     """
     keep_inputs("json_")
     titles = _vocabulary(flags)
-    subjects = None if titles is None else titles.vocabulary
-    if subjects is not None and flags["language"] is not None:  # as train looks labels up
-        subjects = subjects.in_language(flags["language"])
+    subjects = None if titles is None else titles.vocabulary  # in which labels are looked up as train does
+    subjects = subjects.in_language(flags["language"]) if subjects is not None and flags["language"] else subjects
     source, held_out = _opened(file, flags), None if test is None else _opened(test, flags)
     with quietly(flags):
         records, warned = _read(source)

@@ -19,7 +19,7 @@ from sylvan.arrays.types import Array, Bool, Float16, Float32, Float64, Int32, I
 from sylvan.data import Vocabulary
 from sylvan.data.label_terms import named_texts
 from sylvan.errors import DataError, warn_data
-from sylvan.labels.targets import grown_labels, need_as_many
+from sylvan.labels.targets import grown_labels, need_as_many, need_uris
 from sylvan.models.base import CANDIDATES, Estimator
 from sylvan.models.encoders import OF_LABELS, EncodedLabels, ModelEncoder, encoded
 from sylvan.models.label_changes import denying, rows_by_id
@@ -307,6 +307,7 @@ def requested(
     if label_texts is not None:
         left_out = set(removed.tolist())
         described = named_texts(label_texts, (name for label, name in enumerate(names) if label not in left_out))
+        need_uris(names, described, "label_texts")
     vocabulary = with_names_of(names, described)
     if texts is not None and Y is not None:
         grown, matrix = grown_labels(names, len(names), Y, described)
