@@ -44,6 +44,8 @@ FAULTS: dict[str, tuple[str, list[dict[str, Any]], int, int, int | None, str]] =
              "'Baking' (3) and 'BAKING' (2)"),
     "plural": ("near-duplicates", [{"text": f"t{i}", "labels": ["Whalings"]} for i in range(3)], 1, 7, None,
                "'Whaling' (3) and 'Whalings' (3)"),
+    "unseen": ("near-duplicates", [{"text": "t", "labels": ["Bak\xading\u200b"]}], 1, 7, None,
+               "'Baking' (3) and 'Bak\\xading\\u200b' (1)"),
     "width": ("near-duplicates", [{"text": "t", "labels": ["Ｂaking"]}], 1, 7, None, "'Baking' (3) and 'Ｂaking' (1)"),
     "blank": ("reading", [{"text": "t", "labels": ["Baking", " "]}], 1, 0, None, ""),
     "rare": ("rare", [{"text": "t", "labels": ["Chess"]}], 1, 7, None, "Chess"),
@@ -136,6 +138,16 @@ def test_examples_are_named_in_the_language(call: Any, refused: Any) -> None:
     assert "Whaling (urn:2)" in call(f"{check} subjects.csv --language en").out
     refused("'sv': its languages are en, fi", f"{check} subjects.csv --language sv")
     refused("urn:x", f"{check} other.tsv")
+
+
+def test_labels_are_those_of_the_language(call: Any) -> None:
+    """As ``train --language`` looks them up: no other language's are subjects, or make one of several."""
+    Path("subjects.csv").write_text("uri,label_en,label_fi\nurn:1,roads,tie\nurn:2,tie,solmio\nurn:3,snow,lumi\n")
+    rows = [{"text": f"{name} {i}", "labels": [name]} for name in ("tie", "solmio", "snow") for i in range(3)]
+    for language, kind, name in (("", "ambiguous", "tie"), ("en", "unknown", "solmio"), ("fi", "unknown", "snow")):
+        fault, options = {kind: [name]}, f"--language {language}" if language else ""
+        faults = found(call, rows, f"--vocabulary subjects.csv {options}")
+        assert {kind: each["found"] for kind, each in faults.items()} == fault
 
 
 def test_repetitions_are_those_of_a_look_at_all_pairs() -> None:

@@ -322,5 +322,8 @@ def test_names_beside_uris_are_refused(call: Any, refused: Any) -> None:
     before = bits(M)
     said = refused("1 label that is no URI, such as 'Whaling'", "update m new.jsonl")
     assert said.endswith("which names have by --vocabulary FILE.\n") and bits(M) == before
+    Path("texts.tsv").write_text("http://example.org/2\trails\nAstronomy\tstars at sea\n")
+    said = refused("--label-texts has 1 label that is no URI, such as 'Astronomy'", "update m --label-texts texts.tsv")
+    assert said.endswith("the model's labels are URIs: give URIs.\n") and bits(M) == before
     Path("names.tsv").write_text("<http://example.org/0>\tWhaling\n<http://example.org/1>\tBaking\n")
     assert call("update m new.jsonl --vocabulary names.tsv").err.endswith(": 2 rows learned.\n")

@@ -203,3 +203,16 @@ def test_a_vocabulary_says_what_codes_are_called(call: Any, described: Path) -> 
         model = sylvan.load(folder)
         assert (model.label_texts_ is not None) == (folder == "named") and model.n_labels_ == len(code)
         assert ("Names of the vocabulary are no training rows" in said) == (folder in ("limited", "kept"))
+
+
+def test_a_vocabulary_is_what_labels_words_are(call: Any, described: Path) -> None:
+    """Those of a LexicalMatcher, which needs no rows, and finds nothing by URIs."""
+    Path("names.tsv").write_text("<u:1>\tWhaling\n<u:2>\tBaking\n<u:3>\tChess\n")
+    data.write_jsonl("codes.jsonl", ["whaling ships", "baking bread"], [["u:1"], ["u:2"]])
+    for rows, said in (("codes.jsonl", "with 3 labels"), ("", "knows 3 labels by their texts alone")):
+        outcome = call(f"train lexical {rows} --model m --vocabulary names.tsv")
+        assert said in outcome.err + outcome.out
+        assert sylvan.load("m").rank(["a game of chess"], k=1).names == [["u:3"]]
+    data.write_jsonl("codes.jsonl", ["whaling ships", "baking bread"], [["http://u/1"], ["http://u/2"]])
+    warned = "Warning: The labels are URIs, which stand in no text: --label-texts says what they are called.\n"
+    assert warned in call("train lexical codes.jsonl --model m").err

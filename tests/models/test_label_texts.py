@@ -148,6 +148,9 @@ class TestFit:
         described: dict[int, str] = {int(name[1:]): text for name, text in DESCRIBED.items()}
         by_number = TextModel(model=XRLinear(max_leaf=8), unlearned="answer").fit(TEXTS, numbers, label_texts=described)
         assert names_of(by_number) == ["32", "33", "34", "35"]
+        by_number = TextModel(model=XRLinear(max_leaf=8, keep_rows=True)).fit(TEXTS, numbers)
+        by_number.update(["word01"], [[50]], label_texts={"new": "word01", 7_000: "word02", "also": "word03"})
+        assert by_number.vocabulary_[-4:] == ["50", "7000", "also", "new"]
 
     def test_few_labels_and_few_rows(self) -> None:
         for n in (1, 4, 5, 6):
@@ -428,6 +431,8 @@ SENTENCES: list[tuple[Any, str]] = [
     ({None: "word01"}, "Got None instead"),
     ({1.5: "word01"}, "Got 1.5 instead"),
     ({True: "word01"}, "Got True instead"),
+    ({"": "word01"}, "by ints or non-blank strings. Got ''"),
+    ({"\xa0 ": "word01"}, "by ints or non-blank strings. Got '\\xa0 '"),
     ({"L33 ": "word01", "L33": "word02"}, "twice, as 'L33 ' and as 'L33'"),
 ]
 
@@ -453,7 +458,6 @@ class TestWrongInput:
         for call, words in (
             (lambda: kept.fit(TEXTS, LABELS, label_texts=DESCRIBED, memory_limit="1GB"), "memory_limit"),
             (lambda: kept.update(label_texts={}), "X"),
-            (lambda: kept.update(label_texts={"L33": "unheard of"}), "X"),
             (lambda: kept.update(["word01"], label_texts=new), ("X", "Y", "together")),
             (lambda: kept.update(["word01"], [["L01"], ["L02"]], label_texts=new), ("X", 1, "Y")),
             (lambda: kept.update(["word01"], [["L01"]], [1.0, 2.0], label_texts=new), "sample_weight"),
@@ -464,6 +468,19 @@ class TestWrongInput:
                 call()
         assert (answers(kept), answers(bare)) == before
         assert kept.n_labels_ == bare.n_labels_ == N_LABELS
+
+    def test_texts_without_a_known_word_are_said(self, kept: TextModel) -> None:
+        """Before an update that is left with nothing to do, too."""
+        words = "The texts of {}, such as {!r}, have no word that the model knows: these labels aren't found by them."
+        with pytest.warns(DataWarning) as caught, raises(DataError, "nothing to do"):
+            kept.update(label_texts={"L33": "unheard of"})
+        with pytest.warns(DataWarning) as others:
+            kept.update(label_texts={"L40": "unheard of", "L33": "word01", "L41": ""})
+        with pytest.warns(DataWarning) as fitted:
+            kept.fit(TEXTS, LABELS, label_texts={**DESCRIBED, "L40": "unheard of", "L01": "unheard of"})
+        assert [str(each.message) for each in (*caught, *others, *fitted)] == [
+            words.format("1 label", "L33"), words.format("2 labels", "L40"), words.format("1 label", "L40")
+        ]  # fmt: skip
 
     def test_a_stand_in_for_a_removed_name(self, kept: TextModel) -> None:
         made = kept.without_labels("L33")

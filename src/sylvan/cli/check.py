@@ -100,7 +100,7 @@ def _short(text: str) -> str:
 @click.command("check")
 @click.argument("file", metavar="FILE")
 @click.option("--test", metavar="FILE", help="Look for records of this file among those of FILE, too.")
-@click.option("--language", metavar="CODE", help="Language of the names of a --vocabulary, such as en.")
+@click.option("--language", metavar="CODE", help="Language of a --vocabulary's labels and names, such as en.")
 @of.vocabulary_option("Look for subjects that this vocabulary (TSV, CSV, JSON lines or SKOS) lacks or has deprecated.")
 @click.option("--json", "json_", metavar="FILE", help="Write what was found as data (- for stdout alone).")
 @of.input_options
@@ -125,10 +125,12 @@ def command(ctx: click.Context, /, file: str, test: str | None, json_: str | Non
     """
     keep_inputs("json_")
     titles = _vocabulary(flags)
+    subjects = None if titles is None else titles.vocabulary  # in which labels are looked up as train does
+    subjects = subjects.in_language(flags["language"]) if subjects is not None and flags["language"] else subjects
     source, held_out = _opened(file, flags), None if test is None else _opened(test, flags)
     with quietly(flags):
         records, warned = _read(source)
-        findings = records.findings(None if titles is None else titles.vocabulary)
+        findings = records.findings(subjects)
         if held_out is not None:
             findings += records.leaks(_read(held_out)[0])
         delimited, session = any(found.kind == "delimiters" for found in findings), Session.of(ctx)
@@ -158,8 +160,7 @@ def command(ctx: click.Context, /, file: str, test: str | None, json_: str | Non
 
 
 def _vocabulary(flags: Mapping[str, Any]) -> LabelTitles | None:
-    """The file of ``--vocabulary``, all languages of which have the subjects; that of names is English where it is not
-    said."""
+    """The file of ``--vocabulary``; subjects are shown by their English names where no language is said."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)
         return read_titles(flags)

@@ -181,6 +181,8 @@ def _train(ctx: click.Context, name: str, flags: dict[str, Any]) -> None:
     parameters, text = _settings(ctx, owner, flags)
     needed = ("train",) if flags["plan"] else ("train", "folder")
     alone = COMMANDS[name].texts_alone and owner.least_rows == 0  # it can learn from the labels' texts
+    if alone and flags["label_texts"] is None:  # a vocabulary says what labels are called
+        flags["label_texts"] = flags["subjects"]
     if alone and flags["label_texts"] not in (None, "names") and not flags["plan"]:
         needed = ("folder",)
     for parameter in ctx.command.params:

@@ -37,7 +37,7 @@ class LabelCells:
     ) -> None:
         if separator is not None and (not isinstance(separator, str) or not separator):
             raise ParameterError(
-                f"The 'label_separator' parameter must be a string or None. Got {separator!r} instead."
+                f"The 'label_separator' parameter must be a non-empty string or None. Got {separator!r} instead."
             )
         self._name, self._plain = name, separator is None
         self._mark = usual if separator == AUTO else separator

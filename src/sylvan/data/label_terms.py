@@ -96,8 +96,8 @@ def _listed(label_texts: Any) -> Iterator[tuple[str, Any]]:
     given: dict[str, Any] = {}
     for name, texts in label_texts.items():
         parts = [texts] if isinstance(texts, str) else texts
-        if not isinstance(name, str | int | np.integer) or isinstance(name, bool):
-            raise DataError(f"label_texts must name labels by strings or ints. Got {name!r:.60} instead.")
+        if not isinstance(name, str | int | np.integer) or isinstance(name, bool) or not label_name(str(name)):
+            raise DataError(f"label_texts must name labels by ints or non-blank strings. Got {name!r:.60} instead.")
         listed = isinstance(parts, list | tuple) and all(isinstance(part, str) for part in parts)
         if not listed and not isinstance(texts, LabelTerms):
             raise DataError(

@@ -190,17 +190,22 @@ def grown_labels(
                 f"Y names labels by {names._kind}, such as {new[0]}, but the model's are called by {vocabulary._kind}, "
                 f"such as {vocabulary.value(0)!r}."
             )
-    named = [name for name in new if not looks_like_uri(name)]
-    before = (name for name in map(str, vocabulary) if not name.startswith(REMOVED))
-    if named and len(vocabulary) and all(map(looks_like_uri, before)):
-        raise DataError(
-            f"Y has {counted(len(named), 'label')} that {are(len(named))} no URI, such as {min(named)!r}, and the "
-            "model's labels are URIs: give URIs, which names have by SubjectVocabulary.uri(name) (--vocabulary FILE)."
-        )
+    need_uris(vocabulary, new, "Y", ", which names have by SubjectVocabulary.uri(name) (--vocabulary FILE)")
     new_names = {*new, *(name for name in map(label_name, extra_names) if name not in vocabulary)}
-    ordered = sorted(new_names, key=int) if isinstance(vocabulary, Numbers) else sorted(new_names)
+    ints = isinstance(vocabulary, Numbers)  # beside which a label that has a text alone may be called anything
+    ordered = sorted(new_names, key=lambda n: (int(n) if ints and n.removeprefix("-").isdecimal() else float("inf"), n))
     grown = vocabulary.extended(ordered)
     return grown, _moved(targets.matrix, grown.ids(names), len(grown))
+
+
+def need_uris(vocabulary: Vocabulary, new: Iterable[str], given: str, way: str = "") -> None:
+    """Refuse new labels that are no URIs, where all of a model's are."""
+    named = [name for name in new if not looks_like_uri(name) and name not in vocabulary]
+    if named and len(vocabulary) and all(looks_like_uri(name) or name.startswith(REMOVED) for name in vocabulary):
+        raise DataError(
+            f"{given} has {counted(len(named), 'label')} that {are(len(named))} no URI, such as {min(named)!r}, and "
+            f"the model's labels are URIs: give URIs{way}."
+        )
 
 
 def need_as_many(n_texts: int, n_rows: int) -> None:

@@ -340,7 +340,7 @@ class TextModel(TextEstimator):
                 data = of_labels.fitted_texts(self, X, Y, sample_weight, vocabulary, described, rows, scratch)
                 X, Y, sample_weight, texts_of_labels, like = data
                 if texts_of_labels is None and not described.optional:
-                    nothing = "No text of a label has a word of the training texts: label_texts changes nothing."
+                    nothing = "No label of the rows has a text with a word of theirs: label_texts changes nothing."
                     warn_data(nothing if like is None else like.sentence(), 4)
             if texts_of_labels is not None and isinstance(self.model, XRLinear):
                 options["n_texts"] = len(texts_of_labels.labels)  # rows alone say what a score means, not labels' texts

@@ -113,6 +113,7 @@ FAULTS = [
     ({"text": 5, "labels": []}, "line 2: the field 'text' must be a string. Got 5 instead"),
     ({"text": ["a"], "labels": []}, "line 2: the field 'text' must be a string. Got ['a'] instead"),
     ({"text": "a"}, "line 2: the object has no field 'labels'. Its fields are: 'text'"),
+    ({"text": "a", "labels": None}, "line 2: the field 'labels' must hold labels, or [] where there are none. Got"),
     ({"text": "a", "labels": [1.5]}, "line 2: a label must be a string or an int. Got 1.5 instead"),
     ({"text": "a", "labels": [True]}, "line 2: a label must be a string or an int. Got True instead"),
     ({"text": "a", "labels": [None]}, "line 2: a label must be a string or an int. Got None instead"),

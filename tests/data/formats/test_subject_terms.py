@@ -134,7 +134,8 @@ def test_of_several_preferred_labels_in_skos_all_count(tmp_path: Path) -> None:
     pytest.importorskip("rdflib")
     path = tmp_path / "a.ttl"
     path.write_text(
-        SKOS + '<urn:x:1> skos:prefLabel "cetaceans"@en, "Walfang"@fi . <urn:x:3> skos:prefLabel "boats"@en .'
+        SKOS + '<urn:x:1> skos:prefLabel "cetaceans"@en, "Walfang"@fi . '
+        """<urn:x:3> skos:prefLabel "boats"@en, "ship's boats"@en ."""
     )
     found = data.read_subjects(path)
     assert found.labels["urn:x:1"] == {"en": "cetaceans", "fi": "Walfang"}
@@ -142,10 +143,10 @@ def test_of_several_preferred_labels_in_skos_all_count(tmp_path: Path) -> None:
         "urn:x:1": {
             "en": ("whaling", "hunting of whales", "whale hunting"), "fi": ("valaanpyynti",), "de": ("Walfang",),
         },
-        "urn:x:3": {"en": ("ships",)},
+        "urn:x:3": {"en": ("ship's boats", "ships")},
     }  # fmt: skip
     other = tmp_path / "a.jsonl"
-    other.write_text('{"uri": "urn:x:3", "label_en": ["boats", "ships"]}\n')
+    other.write_text('{"uri": "urn:x:3", "label_en": ["boats", "ship\'s boats", "ships"]}\n')
     assert found.terms()["urn:x:3"].names == data.read_subjects(other).terms()["urn:x:3"].names
 
 
@@ -239,6 +240,7 @@ def test_labels_may_be_numbers(tmp_path: Path) -> None:
         ("a.tsv", "Whaling\t\t\n", "line 1: a line must be a label, a tab and its text."),
         ("a.tsv", "", "the file holds no rows."),
         ("a.jsonl", '{"label": "a", "text": "b"}\n{"label": "a"}\n', "object 2: must have a label, and a text that is"),
+        ("a.jsonl", '{"label": " ", "text": "b"}\n', "object 1: must have a label, and a text that is"),
         ("a.jsonl", '{"label": true, "text": "b"}\n', "object 1: must have a label"),
         ("a.jsonl", '{"label": "a", "text": ["b", 1]}\n', "object 1: must have a label"),
         ("a.jsonl", "[]\n", "the file holds no rows."),

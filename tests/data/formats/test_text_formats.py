@@ -122,7 +122,7 @@ def test_pecos_holds_relevance(place):
 
 
 @settings(max_examples=30, deadline=None)
-@given(rows_of(line.map(lambda t: t.replace("\t", "")), word))
+@given(rows_of(line.map(lambda t: t.replace("\t", "").removeprefix("\ufeff")), word))
 def test_annif_tsv_round_trips(place, rows):
     texts, labels = both(rows)
     data.write_annif_tsv(place / "a.tsv.gz", texts, labels)
@@ -311,7 +311,7 @@ PARAMETERS = [
     (lambda p: data.read_table(p, text_columns="t", header=False), "A table without a header has numbers for columns"),
     (lambda p: data.read_table(p, text_columns=0), "The 'text_columns' parameter must name columns or number them"),
     (lambda p: data.read_table(p, labels_columns=[]), "The 'labels_columns' parameter must name columns"),
-    (lambda p: data.read_table(p, label_separator=""), "The 'label_separator' parameter must be a string or None"),
+    (lambda p: data.read_table(p, label_separator=""), "The 'label_separator' parameter must be a non-empty string or"),
     (lambda p: data.read_table(p, delimiter="::"), "The 'delimiter' parameter must be one character"),
     (lambda p: data.write_table(p, [], [], label_separator=None), "The 'label_separator' parameter must be a string"),
     (lambda p: data.read_fasttext(p, prefix=""), "The 'prefix' parameter must be a string without blanks"),

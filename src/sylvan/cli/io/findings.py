@@ -305,8 +305,10 @@ def _firsts(keys: Any) -> Any:
 
 
 def _alike(label: str) -> str:
-    """A label without what may differ by mistake: case, Unicode's forms, punctuation, English plurals; of a URI the
-    scheme and a slash at the end."""
+    """A label without what may differ by mistake: case, Unicode's forms, characters that aren't seen, punctuation,
+    English plurals; of a URI the scheme and a slash at the end."""
+    if not label.isascii():
+        label = "".join(character for character in label if unicodedata.category(character) != "Cf")
     if looks_like_uri(label):
         return _SCHEME.sub("", label.casefold()).rstrip("/")
     words = _PUNCTUATION.sub(" ", unicodedata.normalize("NFKC", label).casefold()).split()

@@ -306,6 +306,8 @@ def _labels(
     value = None if name is None else record.get(name)
     if value is None:
         if required and name is not None:
+            if name in record:
+                raise unexpected(place, f"the field {name!r} must hold labels, or [] where there are none", "null")
             raise _missing(place, record, name, "labels", "labels_field (--labels-field)")
         return [], None
     return labels_and_weights(place, value, cells)

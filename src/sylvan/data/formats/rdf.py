@@ -187,7 +187,7 @@ def _texts(graph: Any, concepts: set[str], relation: Any, xl: str | None = None)
         forms = dict(graph.subject_objects(URIRef(_XL + "literalForm")))
         pairs += [(uri, forms[node]) for uri, node in graph.subject_objects(URIRef(_XL + xl)) if node in forms]
     texts: _Texts = {}
-    for uri, text in sorted(set(pairs), key=str):
+    for uri, text in sorted(set(pairs), key=lambda pair: (str(pair[0]), str(pair[1]), pair[1].language or "")):
         if str(uri) in concepts:
             listed = texts.setdefault(str(uri), {}).setdefault(text.language or "", [])
             listed.extend([] if str(text) in listed else [str(text)])

@@ -511,7 +511,7 @@ def _of_objects(path: PathLike) -> Iterator[tuple[str, list[str]]]:
         label, text = record.get("label"), record.get("text")
         texts: Any = [text] if isinstance(text, str) else text
         fine = isinstance(texts, list) and all(isinstance(part, str) for part in texts)
-        if isinstance(label, bool) or not isinstance(label, str | int) or not fine:
+        if isinstance(label, bool) or not isinstance(label, str | int) or not (fine and label_name(str(label))):
             rule = "must have a label, and a text that is a string or a list of strings"
             raise unexpected(f"{shown(path)}, object {number}", rule, quoted(record))
         yield label_name(str(label)), texts

@@ -19,12 +19,13 @@ from sylvan.arrays.types import Array, Bool, Float16, Float32, Float64, Int32, I
 from sylvan.data import Vocabulary
 from sylvan.data.label_terms import named_texts
 from sylvan.errors import DataError, warn_data
-from sylvan.labels.targets import grown_labels, need_as_many
+from sylvan.labels.targets import grown_labels, need_as_many, need_uris
 from sylvan.models.base import CANDIDATES, Estimator
 from sylvan.models.encoders import OF_LABELS, EncodedLabels, ModelEncoder, encoded
 from sylvan.models.label_changes import denying, rows_by_id
 from sylvan.models.label_texts import name_rows, text_evidence
 from sylvan.models.label_texts.name_rows import with_text_rows
+from sylvan.params.wording import counted
 from sylvan.ranking.calibrate import holdout_folds
 from sylvan.ranking.tail import label_gains, reweigh, tail_of
 from sylvan.text import TfidfVectorizer
@@ -203,6 +204,8 @@ def fitted_texts(
     labels = np.array([vocabulary.id(name) for name in described.labels], np.int32)
     seen, answers = np.bincount(truth.indices, minlength=len(vocabulary)) > 0, model.unlearned == "answer"
     has_words = np.diff(texts.indptr) > 0
+    if answers:
+        _warn_of_unreadable(vocabulary, labels[~has_words & ~seen[labels]], described.encoder is not None)
     chosen = np.flatnonzero(has_words | ~seen[labels] if answers else has_words & seen[labels])  # a label needs a row
     rows_of_texts, like = take_rows(texts, chosen), None
     label_texts = LabelTexts.empty(len(vocabulary), features.shape[1])
@@ -304,6 +307,7 @@ def requested(
     if label_texts is not None:
         left_out = set(removed.tolist())
         described = named_texts(label_texts, (name for label, name in enumerate(names) if label not in left_out))
+        need_uris(names, described, "label_texts")
     vocabulary = with_names_of(names, described)
     if texts is not None and Y is not None:
         grown, matrix = grown_labels(names, len(names), Y, described)
@@ -317,8 +321,10 @@ def requested(
     if len(gone := np.intersect1d(labels, removed)):
         raise DataError(f"label_texts has label {vocabulary[int(gone[0])]!r}, which was removed before.")
     rows = vectorizer.transform_rows(named)
-    chosen = np.flatnonzero((np.diff(rows.indptr) > 0) | (labels >= model.model.n_labels_))  # a new label needs a row
-    encodes = len(labels) and before is not None and before.encoded is not None
+    has_words = np.diff(rows.indptr) > 0
+    chosen = np.flatnonzero(has_words | (labels >= model.model.n_labels_))  # a new label needs a row
+    encodes = len(labels) > 0 and before is not None and before.encoded is not None
+    _warn_of_unreadable(vocabulary, labels[~has_words], encodes)
     vectors = (labels, before.encoded.encode(named, vectorizer.n_jobs)) if encodes else None
     rows, labels = take_rows(rows, chosen), labels[chosen]
     features = None if texts is None else vectorizer.transform_rows(texts)
@@ -368,6 +374,13 @@ def warn_of_unranked(texts: LabelTexts | None, model: Any, answers: bool) -> Non
             f"Nothing could be learned of what labels' texts are worth: labels without rows ({len(alone):,}), whose "
             "texts are a row each, may never be answered. Give texts of labels that have rows, too, or more rows.", 5,
         )  # fmt: skip
+
+
+def _warn_of_unreadable(vocabulary: Vocabulary, labels: Int32, encodes: bool) -> None:
+    """Say how many labels have no text with a known word, where no encoder reads it."""
+    if len(labels) and not encodes:
+        texts = f"The texts of {counted(len(labels), 'label')}, such as {vocabulary[int(labels[0])]!r:.60},"
+        warn_data(f"{texts} have no word that the model knows: these labels aren't found by them.", 5)
 
 
 def texts_after(

@@ -16,11 +16,11 @@ from sylvan.arrays.topk import TopK
 from sylvan.arrays.types import Array, Bool, Float32, Int32
 from sylvan.data import Vocabulary
 from sylvan.data.label_terms import label_terms
-from sylvan.errors import DataError, ParameterError, UnsupportedError
+from sylvan.errors import DataError, ParameterError, UnsupportedError, warn_data
 from sylvan.explain.explanation import Explanation, excerpt
 from sylvan.explain.question import check_count, place_of
 from sylvan.labels.targets import encode_labels, one_class_a_row
-from sylvan.labels.vocabulary import find_label
+from sylvan.labels.vocabulary import find_label, looks_like_uri
 from sylvan.models.base import MOST_ANSWERS
 from sylvan.models.label_changes import denying, rows_of
 from sylvan.models.lexical import matching
@@ -167,6 +167,8 @@ class LexicalMatcher(TextEstimator):
         texts, names, truth, weight = self._rows(X, Y, sample_weight)
         if not texts and label_texts is None:
             raise DataError("Without texts the labels are known by label_texts alone: give these, or texts.")
+        if texts and (label_texts is None or isinstance(label_texts, str)) and all(map(looks_like_uri, names)):
+            warn_data("The labels are URIs, which stand in no text: label_texts says what they are called.", 4)
         terms = label_terms(label_texts, names)
         vocabulary = _with_names(names, terms)
         stored, n_labels = StoredTerms.of(terms, vocabulary), len(vocabulary)
