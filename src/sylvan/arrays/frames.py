@@ -98,8 +98,7 @@ def _pandas_column(series: Any) -> Column:
         if kind == LISTS:
             return np.asarray(series.to_numpy(dtype=object))
         plain = isinstance(series.dtype, np.dtype) and series.dtype.kind in "biuf"
-        whole = not plain and sys.modules["pandas"].api.types.infer_dtype(series, skipna=False) == "integer"
-        if whole and not series.hasnans:  # nullable integers are "integer" with missing ones among them, too
+        if not (plain or series.hasnans) and sys.modules["pandas"].api.types.infer_dtype(series) == "integer":
             return np.array(series.tolist())  # doubles are exact to 2**53 alone
         return np.asarray(series.to_numpy() if plain else series.to_numpy(dtype=np.float64, na_value=np.nan))
 
@@ -128,9 +127,8 @@ def is_frame(value: Any) -> bool:
         return False
     if _of_pandas(value) or hasattr(value, "__arrow_c_stream__") or hasattr(value, "__arrow_c_array__"):
         return True
-    if (no_order := isinstance(value, set | frozenset)) or hasattr(value, "collect"):
-        way = "a list in the order of the other rows" if no_order else "what its .collect() returns"
-        raise DataError(f"A {type(value).__name__} has no first row and no last one: give {way}.")
+    if isinstance(value, set | frozenset) or hasattr(value, "collect"):
+        raise DataError(f"A {type(value).__name__} has no first row: give a list, or what its .collect() returns.")
     return False
 
 

@@ -155,10 +155,9 @@ def _coded(names: Iterable[Any], column: str) -> tuple[list[str], _Ids]:
     table: dict[str, int] = {}
     listed = list(names)
     codes = [table.setdefault(str(name), len(table)) for name in listed]
-    if missing := _MISSING & table.keys():
-        row = next((row for row, name in enumerate(listed) if str(name) in missing and not isinstance(name, str)), None)
-        if row is not None:
-            raise DataError(f"{column} has no name in row {row}, but {listed[row]}: leave such interactions out.")
+    for row, name in enumerate(listed if _MISSING & table.keys() else ()):
+        if not isinstance(name, str) and str(name) in _MISSING:
+            raise DataError(f"{column} has no name in row {row}, but {name}: leave such interactions out.")
     return list(table), np.array(codes, np.int64)
 
 
