@@ -100,9 +100,12 @@ def test_columns_of_several_types_are_one_matrix() -> None:
 
 @pytest.mark.parametrize("make", [pandas.DataFrame, pyarrow.table])
 def test_a_missing_number_is_refused_with_its_row(make: Any) -> None:
-    for values in ([1, None, 3], [True, None, False], [1.5, None, 2.5]):
-        with raises(DataError, "X", "NaN"):
-            validate.features(make({"a": values, "b": [1.0, 2.0, 3.0]}))
+    frames = [make({"a": values, "b": [1.0, 2.0, 3.0]})
+              for values in ([1, None, 3], [True, None, False], [1.5, None, 2.5])]  # fmt: skip
+    frames.append(pandas.DataFrame({"a": pandas.array([1, None, 3], dtype="Int64")}))
+    for frame in frames:
+        with raises(DataError, "X", "NaN", "row 1"):
+            validate.features(frame)
 
 
 @pytest.mark.parametrize("make", [pandas.DataFrame, pyarrow.table])
@@ -166,6 +169,15 @@ def test_categories_that_are_numbers_are_no_texts() -> None:
 def test_a_dict_has_no_texts_but_keys() -> None:
     with raises(DataError, "title", "text"):
         texts_of({"title": TEXTS, "text": TEXTS})
+
+
+def test_what_has_no_first_row_is_refused() -> None:
+    for read in (texts_of, labels_of, validate.features):
+        with raises(DataError, "set", "list"):
+            read(set(TEXTS))
+        if polars is not None:
+            with raises(DataError, "LazyFrame", ".collect()"):
+                read(polars.LazyFrame({"text": TEXTS}))
 
 
 # ---------------------------------------- labels

@@ -191,6 +191,10 @@ def test_parameters_are_checked(tmp_path: Path, options: dict[str, Any], sentenc
 def test_columns_that_do_not_fit_together() -> None:
     with raises(DataError, "length"):
         data.build_sequences("ab", "x", min_interactions=1)
+    for missing in (None, float("nan"), np.datetime64("NaT")):
+        with raises(DataError, "items", "row 1", str(missing)):
+            data.build_sequences("aab", ["x", missing, "y"], min_interactions=1)
+    assert data.build_sequences("aa", ["nan", "None"], min_interactions=1).n_items == 2
     with raises(DataError, "length"):
         data.build_sequences("ab", "xy", times=[1], min_interactions=1)
     with raises(DataError, "finite"):

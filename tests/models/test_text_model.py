@@ -73,6 +73,11 @@ def test_forms_of_labels(model: TextModel, labels: Any) -> None:
     assert same_answers(model, TextModel(TfidfVectorizer(ngrams=(1, 2)), XRLinear(beam=5)).fit(TEXTS, labels))
 
 
+def test_an_array_of_numpys_strings(model: TextModel) -> None:
+    strings = getattr(getattr(np, "dtypes", None), "StringDType", lambda: object)()  # since NumPy 2
+    assert model.rank(np.array(TEXTS, strings), k=3).names == model.rank(TEXTS, k=3).names
+
+
 def test_a_label_matrix(model: TextModel) -> None:
     Y = model.vocabulary_.encode(LABELS)
     for given in (Y, Y.toarray(), sp.csr_array(Y)):

@@ -60,6 +60,7 @@ def test_measures_agree_with_a_naive_reference() -> None:
         ]
         assert found[f"P@{k}"] == pytest.approx(np.sum(right) / (k * len(right)))
     np.testing.assert_array_equal(made.rank(HOLDOUT[0], 3).labels, np.argsort(-scores, axis=1)[:, :3])
+    assert made.rank(HOLDOUT[0][:0], 3).labels.shape == (0, 3)
 
 
 def test_validation_is_kept_apart_where_none_is_given() -> None:

@@ -255,10 +255,17 @@ def test_log_probabilities_of_a_sentence(corpus: Corpus) -> None:
     assert logs.shape == (3,) and bool((logs < 0).all())
     with raises(DataError, "zebra"):
         job.log_probabilities(["zebra"])
+    with raises(DataError, "'w1 w2'", "list of words"):
+        build_corpus([["w1"], "w1 w2"], [["w1"]], [["w2"]])
     windows = LanguageModel(corpus, **{**SMALL, "model": "transformer", "length": 3})
     assert len(windows.log_probabilities(["w1", "w2"])) == 3
     with raises(DataError, "length=3", "Got 3"):
         windows.log_probabilities(["w1", "w2", "w1"])
+
+
+def test_nothing_is_dropped_while_it_is_measured(corpus: Corpus) -> None:
+    job = LanguageModel(corpus, **{**SMALL, "dropout": 0.9})
+    assert len({job.evaluate("test")["perplexity"] for _ in range(3)}) == 1
 
 
 def test_results_and_pictures(corpus: Corpus, tmp_path: Path) -> None:

@@ -98,7 +98,7 @@ def _pandas_column(series: Any) -> Column:
         if kind == LISTS:
             return np.asarray(series.to_numpy(dtype=object))
         plain = isinstance(series.dtype, np.dtype) and series.dtype.kind in "biuf"
-        if not plain and sys.modules["pandas"].api.types.infer_dtype(series, skipna=False) == "integer":
+        if not (plain or series.hasnans) and sys.modules["pandas"].api.types.infer_dtype(series) == "integer":
             return np.array(series.tolist())  # doubles are exact to 2**53 alone
         return np.asarray(series.to_numpy() if plain else series.to_numpy(dtype=np.float64, na_value=np.nan))
 
@@ -125,7 +125,11 @@ def is_frame(value: Any) -> bool:
     """Whether it is a data frame or a column of one: of pandas, or with Arrow's interface."""
     if isinstance(value, _PLAIN) or sp.issparse(value):
         return False
-    return _of_pandas(value) or hasattr(value, "__arrow_c_stream__") or hasattr(value, "__arrow_c_array__")
+    if _of_pandas(value) or hasattr(value, "__arrow_c_stream__") or hasattr(value, "__arrow_c_array__"):
+        return True
+    if isinstance(value, set | frozenset) or hasattr(value, "collect"):
+        raise DataError(f"A {type(value).__name__} has no first row: give a list, or what its .collect() returns.")
+    return False
 
 
 def names_of(value: Any) -> list[Any]:

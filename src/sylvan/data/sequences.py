@@ -30,6 +30,7 @@ _SHOWN = 20  # names of columns in an error
 _WHOLE = re.compile(r"[-+]?[0-9]+")
 _DECIMAL = re.compile(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?")
 _BREAK = re.compile(r"[\n\r]")
+_MISSING = {"None", "nan", "NaT", "<NA>"}  # as str() has what data frames put in the place of a name
 _RANGES: dict[str, Constraint] = {
     "min_interactions": Number(int, 1), "until_stable": Flag(), "order": Choice(("time", "line")),
     "layout": Choice(_LAYOUTS), "separator": Choice(_SEPARATORS),
@@ -126,7 +127,8 @@ def build_sequences(
     Raises
     ------
     DataError
-        When the columns are of different lengths, a time isn't finite, or no interaction is left.
+        When the columns are of different lengths, a user or item is missing, a time isn't finite, or no interaction is
+        left.
     ParameterError
         When a parameter is out of its range.
 
@@ -137,7 +139,7 @@ def build_sequences(
     >>> [found.items[i] for i in found[0]]
     ['b', 'a']
     """
-    coded_users, coded_items = _coded(users), _coded(items)
+    coded_users, coded_items = _coded(users, "users"), _coded(items, "items")
     n_users, n_items = len(coded_users[1]), len(coded_items[1])
     when = None if times is None else np.asarray(times)
     if n_users != n_items or (when is not None and when.shape != (n_users,)):
@@ -148,10 +150,14 @@ def build_sequences(
     return from_codes(coded_users, coded_items, when, min_interactions, until_stable, "The data")
 
 
-def _coded(names: Iterable[Any]) -> tuple[list[str], _Ids]:
+def _coded(names: Iterable[Any], column: str) -> tuple[list[str], _Ids]:
     """Distinct names in the order of their first occurrence, and the place among them of each."""
     table: dict[str, int] = {}
-    codes = [table.setdefault(str(name), len(table)) for name in names]
+    listed = list(names)
+    codes = [table.setdefault(str(name), len(table)) for name in listed]
+    for row, name in enumerate(listed if _MISSING & table.keys() else ()):
+        if not isinstance(name, str) and str(name) in _MISSING:
+            raise DataError(f"{column} has no name in row {row}, but {name}: leave such interactions out.")
     return list(table), np.array(codes, np.int64)
 
 

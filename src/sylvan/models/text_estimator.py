@@ -275,7 +275,7 @@ def check_texts(texts: Iterable[str], owner: str = "This model") -> list[str]:
     if isinstance(texts, str | bytes):
         raise DataError("texts must be a list of strings. Got one string instead: put it into a list.")
     texts = texts_of(texts)
-    if sp.issparse(texts) or (isinstance(texts, np.ndarray) and texts.dtype.kind not in "OU"):
+    if sp.issparse(texts) or (isinstance(texts, np.ndarray) and texts.dtype.kind not in "OUT"):
         raise DataError(f"{owner} takes a list of strings. Got a matrix of numbers instead.")
     if not np.iterable(texts):
         raise DataError(f"texts must be a list of strings. Got {type(texts).__name__} instead.")

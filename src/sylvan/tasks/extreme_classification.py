@@ -207,7 +207,7 @@ class ExtremeClassification(Task):
         return self._rank(X, k)
 
     def _rank(self, X: sp.csr_matrix, k: int) -> TopK:
-        parts = (self.encoder_(*self._bags(X[part])) for part in slices(X.shape[0], 1, _ROWS))
+        parts = (self.encoder_(*self._bags(X[part])) for part in slices(max(1, X.shape[0]), 1, _ROWS))
         tops = [self._objective.top_classes(queries, self.classes_, k) for queries in parts]
         return TopK(np.concatenate([top.labels for top in tops]), np.concatenate([top.scores for top in tops]))
 

@@ -114,7 +114,7 @@ def build_corpus(
     Raises
     ------
     DataError
-        When one of the texts has no word.
+        When one of the texts has no word, or a sentence is a string.
 
     Examples
     --------
@@ -142,7 +142,13 @@ def build_corpus(
 
 
 def _stream(sentences: Iterable[Sequence[str]]) -> list[str]:
-    return [word for sentence in sentences if len(sentence) for word in (*sentence, END)]
+    return [word for sentence in map(_words, sentences) if len(sentence) for word in (*sentence, END)]
+
+
+def _words(sentence: Sequence[str]) -> Sequence[str]:
+    if isinstance(sentence, str):
+        raise DataError(f"A sentence must be a list of words. Got {sentence!r:.60} instead: split it into words.")
+    return sentence
 
 
 def _sentences(path: PathLike) -> Iterator[list[str]]:
@@ -341,6 +347,7 @@ class LanguageModel(Task):
     @torch.no_grad()
     def evaluate(self, split: str) -> dict[str, float]:
         ids = {"validation": self.corpus.validation, "test": self.corpus.test}[part_of(split)]
+        self.module.eval()  # for those who ask outside of a training, too
         carried, self._state = self._state, None
         total = torch.zeros((), dtype=torch.float64, device=self._stream.device)
         table = self._objective.output_embeddings(self.table_)

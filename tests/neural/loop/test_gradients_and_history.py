@@ -10,7 +10,7 @@ import pytest
 import torch
 from kit.errors import raises
 
-from sylvan.errors import DataError
+from sylvan.errors import DataError, ParameterError
 from sylvan.neural import History, RefreshSchedule, clip_gradients, draw_convergence
 
 
@@ -45,6 +45,12 @@ def test_a_tensor_alone_is_clipped() -> None:
 
 def test_nothing_to_clip() -> None:
     assert float(clip_gradients([torch.ones(2)], 1.0)) == 0
+
+
+def test_a_norm_below_zero_would_turn_the_gradients_round() -> None:
+    for wrong in (-1.0, 0, float("nan")):
+        with raises(ParameterError, "max_norm", "clip_gradients"):
+            clip_gradients([torch.ones(2)], wrong)
 
 
 def test_the_schedule() -> None:

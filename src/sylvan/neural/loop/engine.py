@@ -17,7 +17,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from sylvan.errors import MemoryLimitError, ParameterError, SylvanError
-from sylvan.params.fields import Parameterized, Range, attribute, parameterized
+from sylvan.params.fields import Number, Parameterized, Range, attribute, check_value, parameterized
 
 # What PyTorch's allocators of the CPU say, on Linux and macOS and on Windows; they raise plain RuntimeErrors.
 _CPU_WORDS = ("can't allocate memory", "not enough memory: you tried to allocate")
@@ -492,6 +492,11 @@ def clip_gradients(parameters: Tensor | Iterable[Tensor], max_norm: float) -> Te
     Tensor of float32, shape ()
         The norm before.
 
+    Raises
+    ------
+    ParameterError
+        When ``max_norm`` isn't a number above 0.
+
     Examples
     --------
     >>> import torch
@@ -501,6 +506,7 @@ def clip_gradients(parameters: Tensor | Iterable[Tensor], max_norm: float) -> Te
     >>> float(clip_gradients([weight], 1.0)), weight.grad
     (5.0, tensor([0.6000, 0.8000]))
     """
+    check_value("max_norm", max_norm, Number(float, 0, open_low=True), "clip_gradients")
     values: list[Tensor] = []
     for parameter in [parameters] if isinstance(parameters, Tensor) else parameters:
         if parameter.grad is None:
