@@ -208,6 +208,16 @@ def test_steps_that_arent_known_and_paths_that_lead_elsewhere(tmp_path: Path) ->
         StaticEncoder(model2vec_folder(tmp_path / "b", WORDS)).encode("one text")
 
 
+def test_vectors_that_would_be_cut_are_refused(tmp_path: Path) -> None:
+    folder = static_embedding_folder(tmp_path / "a", WORDS)
+    path = Path(folder, "config_sentence_transformers.json")
+    path.write_text(json.dumps({"prompts": {}, "truncate_dim": 3}))
+    with raises(ModelError, "3 dimensions (truncate_dim)", "null"):
+        StaticEncoder(folder).load()
+    change(path, truncate_dim=None)
+    assert StaticEncoder(folder).encode(WORDS).shape == (len(WORDS), DIM)
+
+
 def test_an_object_is_described_by_its_folder(tmp_path: Path) -> None:
     folder = model2vec_folder(tmp_path / "a", WORDS)
     encoder = StaticEncoder(folder)

@@ -26,7 +26,7 @@ _ROWS = 4096  # queries between two movements of the progress bar
 @click.argument("base", metavar="BASE")
 @click.option("--index", "folder", required=True, metavar="DIR", help="Where to save the index.")
 @click.option("--metric", metavar="NAME", help="The same as --set metric=NAME: euclidean, angular or inner_product.")
-@click.option("--queries", metavar="FILE", help="Typical queries to train on; rows of BASE by default.")
+@click.option("--queries", metavar="FILE", help="Queries to set the search by, and to train on; else rows of BASE.")
 @click.option("--neighbors", metavar="FILE",
               help="The nearest rows of BASE to each of --queries, as an array of row numbers.")  # fmt: skip
 @of.setting_option("--set", "A parameter of the index (below); repeat it for several.")
@@ -46,7 +46,7 @@ def command(ctx: click.Context, /, base: str, folder: str, **flags: Any) -> None
     """Index the vectors in the file BASE for nearest-neighbour search.
 
     Vectors are the rows of a .npy file, or of the one array in an .npz file. A vector's id is the number of its row,
-    from 0. Training needs PyTorch: pip install "sylvan[neural]".
+    from 0. Learned buckets (--set partition=learned) need PyTorch: pip install "sylvan[neural]".
 
     \b
     Examples:

@@ -133,6 +133,9 @@ def read_prompts(folder: str) -> tuple[dict[str, str], str]:
         raise ModelError(f"{path!r} is damaged: prompts must be texts by their names.")
     if name is not None and (not isinstance(name, str) or name not in prompts):
         raise ModelError(f"{path!r} is damaged: its default prompt {name!r} is not among its prompts.")
+    if (width := config.get("truncate_dim")) is not None:
+        whole = "Set it to null there, and vectors are whole."
+        raise ModelError(f"{path!r} cuts vectors to {width!r} dimensions (truncate_dim), but Sylvan cuts none. {whole}")
     return prompts, prompts[name] if name is not None else ""
 
 

@@ -142,9 +142,11 @@ def test_rows_weigh_what_they_are_said_to() -> None:
 
 def test_what_rank_refuses(model: IRLIClassifier) -> None:
     X = topics(2)[0]
-    for options in ({"probes": 0}, {"min_votes": -1}, {"order": "score"}):
+    for options in ({"probes": 0}, {"min_votes": -1}, {"min_votes": 7}, {"order": "score"}):
         with raises(ParameterError, next(iter(options))):
             model.rank(X, k=1, **options)
+    with raises(ParameterError, "min_votes", "[1, 6]", 7):
+        IRLIClassifier(**CHOOSING, min_votes=7).fit(np.eye(2), [[0], [1]])
     with raises(DataError, "weight"):
         IRLIClassifier(**CHOOSING).fit(np.eye(2), [[0], []], sample_weight=[0, 1])
 

@@ -330,6 +330,25 @@ def test_the_users_arrays_are_neither_changed_nor_shared() -> None:
     np.testing.assert_array_equal(index.search(QUERIES, 3)[1], before[1])
 
 
+def tensor(base: np.ndarray) -> Any:
+    return pytest.importorskip("torch").from_numpy(base)
+
+
+def for_reading(base: np.ndarray) -> np.ndarray:
+    view = base[:]
+    view.flags.writeable = False
+    return view
+
+
+@pytest.mark.parametrize("given", [tensor, memoryview, for_reading])
+def test_a_base_that_shares_the_users_memory_is_copied(given: Any) -> None:
+    base = BASE.copy()
+    index = IRLIIndex(n_jobs=1).fit(given(base))
+    before = index.search(QUERIES, 3)
+    base[:] = 0
+    np.testing.assert_array_equal(index.search(QUERIES, 3)[1], before[1])
+
+
 def test_a_mapped_base_stays_mapped(tmp_path: Path) -> None:
     np.save(tmp_path / "base.npy", BASE)
     mapped = np.load(tmp_path / "base.npy", mmap_mode="r")
@@ -362,6 +381,8 @@ def test_a_base_that_is_none(base: Any, words: object) -> None:
     ("queries", "neighbors", "words"),
     [
         (np.ones((4, 5)), None, ("base", 5, 6)),
+        (np.full((4, 6), np.nan), None, ("queries", "NaN", "row 0")),
+        (5, None, "queries"),
         (None, [[1]], "queries"),
         (QUERIES, np.zeros((3, 5)), ("queries", 60)),
         (QUERIES, np.full((60, 2), 800), (800, "row 0", "[-1, 799]")),
@@ -372,8 +393,10 @@ def test_a_base_that_is_none(base: Any, words: object) -> None:
     ],
 )
 def test_queries_that_do_not_fit(queries: Any, neighbors: Any, words: object) -> None:
-    with raises(DataError, words):
-        IRLIIndex(**SMALL).fit(BASE, queries, neighbors)
+    for index in (IRLIIndex(**SMALL), IRLIIndex(n_jobs=1)):
+        for refuses in (index.fit, index.plan):
+            with raises(DataError, words):
+                refuses(BASE, queries, neighbors)
 
 
 def test_zero_vectors_have_no_angle(index: IRLIIndex) -> None:
@@ -404,6 +427,8 @@ def test_searches_that_make_no_sense(index: IRLIIndex, tmp_path: Path) -> None:
             index.tune(QUERIES, value)
     with raises(DataError, "numbered"):
         index.remove([0.5])
+    with raises(ParameterError, "min_votes", "save", 5):  # as it couldn't be loaded
+        copy.copy(index).set_params(min_votes=5).save(tmp_path / "index")
     for action in ("search", "add", "tune", "report", "remove"):
         with pytest.raises(NotFittedError):
             getattr(IRLIIndex(), action)(QUERIES)

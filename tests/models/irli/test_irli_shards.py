@@ -83,6 +83,12 @@ def test_neighbours_of_the_whole_are_parted() -> None:
         alone = copy.deepcopy(SHARD).fit(BASE[shard::3], QUERIES, ids)
         report = index.report(QUERIES)[shard]
         np.testing.assert_array_equal(report.candidates, alone.search(QUERIES, return_counts=True)[2])
+    nearest[nearest % 3 == 1] = -1  # shard 1 has none, and computes its own
+    for part in (sharded(), ShardedIRLIIndex(IRLIIndex(n_jobs=1), 3, executor="serial")):
+        index, alone = part.fit(BASE, QUERIES, nearest), copy.deepcopy(part.index).fit(BASE[1::3], QUERIES)
+        counts = alone.search(QUERIES, return_counts=True)[2]
+        np.testing.assert_array_equal(index.search(QUERIES, return_counts=True)[2] > counts, True)
+        np.testing.assert_array_equal(index.report(QUERIES)[1].candidates, counts)
 
 
 def test_adding_removing_and_tuning(index: ShardedIRLIIndex) -> None:
@@ -194,7 +200,7 @@ def test_an_engine_of_ones_own(index: ShardedIRLIIndex, tmp_path: Path) -> None:
     assert Recording.made[-1] is not engine
     failing = sharded(executor=Recording)
     with pytest.raises(DataError):
-        failing.fit(BASE, QUERIES, np.full((20, 3), -1))
+        failing.fit(BASE, QUERIES[:, :2])
     assert not Recording.made[-1].open, "no engine is left behind"
 
 

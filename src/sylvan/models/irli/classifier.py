@@ -175,6 +175,7 @@ class IRLIClassifier(Estimator):
             When ``checkpoint`` is another training's, or can't be written.
         """
         self.check_params()
+        validate.count(self.min_votes, "min_votes", owner=type(self).__name__, high=self.n_repetitions)
         jobs = resolve_jobs(self.n_jobs)
         features, labels, vocabulary = self._training_pair(X, Y)
         weight = validate.sample_weight(sample_weight, features.shape[0])
@@ -253,6 +254,7 @@ class IRLIClassifier(Estimator):
         k = validate.count(k, "k", high=max(self.n_labels_, MOST_ANSWERS))
         options = {"probes": probes, "min_votes": min_votes, "order": order}
         query = self._query(**options)
+        validate.count(query.min_votes, "min_votes", high=self.fitted_.buckets.n_repetitions)
         if (tail := tail_of(self.tail, tail)) is not None:
             return self._rank_for_tail(X, k, tail, allowed=allowed, denied=denied, **options)
         features = self._features(X)

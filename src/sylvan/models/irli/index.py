@@ -458,10 +458,12 @@ class IRLIIndex(VectorIndex):
         True
         """
         vectors, metric = self._verified(base, metric)
+        checks: dict[str, Any] = {"n_dimensions": vectors.shape[1], "name": "queries", "owner": "the base"}
+        n_given = None if queries is None else len(comparable(queries, metric, min_rows=1, **checks))
         checked_neighbors(queries, neighbors, len(vectors))
         if self.partition == "learned":
             need_torch("Planning an IRLIIndex with partition='learned'")
-        n_given, jobs = None if queries is None else len(np.asarray(queries)), resolve_jobs(self.n_jobs)
+        jobs = resolve_jobs(self.n_jobs)
         return plan_index(vectors, metric, self.get_params(deep=False), n_given, neighbors is None, jobs)
 
     def _verified(self, base: Any, metric: Metric | None) -> tuple[Vectors, Metric]:
@@ -483,10 +485,11 @@ class IRLIIndex(VectorIndex):
 
     @one_at_a_time
     def add(self, vectors: Any) -> Int32:
-        """Add vectors: in each repetition to the least full of the buckets that the networks like best for them.
+        """Add vectors: in each repetition to the bucket of the nearest centre, or to the least full of the learned ones
+        that the networks like best for them.
 
-        They are placed in a random order, another one in each repetition, so that the order in which they are given,
-        such as sorted by topic, doesn't matter to what is found.
+        To learned buckets they are added in a random order, another one in each repetition, so that the order in which
+        they are given, such as sorted by topic, doesn't matter to what is found.
 
         Nothing is learned again, so an index that has grown a lot, or by vectors unlike those it was fitted on, finds
         less until it is fitted again. The arrays are copied: many vectors at once are better than one by one.
@@ -684,6 +687,7 @@ class IRLIIndex(VectorIndex):
         return "_vectors" in self.__dict__
 
     def _fitted_state(self) -> tuple[dict[str, Any], dict[str, Array], dict[str, store.State]]:
+        self._settings("save")  # which a loaded one would be refused with
         sizes, arrays = self._vectors.to_parts()
         tuning = None if self.tuning_ is None else self.tuning_.as_json()
         return {**sizes, **self._rounds.as_json(), "tuning": tuning}, arrays, {}

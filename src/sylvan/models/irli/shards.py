@@ -379,9 +379,9 @@ class ShardedIRLIIndex(VectorIndex):
         params["n_jobs"] = self._shard_jobs(params["n_jobs"], n_shards)
         for shard in range(n_shards):
             arguments = {"base": vectors[shard::n_shards], "queries": queries, "neighbors": None, "metric": metric}
-            if neighbors is not None:  # as the shard's own ids, -1 for those of others
+            if neighbors is not None:  # as the shard's own ids, -1 for those of others; a shard of none computes them
                 in_shard = (neighbors >= 0) & (neighbors % n_shards == shard)
-                arguments["neighbors"] = np.where(in_shard, neighbors // n_shards, -1)
+                arguments["neighbors"] = np.where(in_shard, neighbors // n_shards, -1) if in_shard.any() else None
             calls.append(ShardCall("build", {"params": params, **arguments}))
         running = self._started(n_shards, calls)
         self._keep(template, metric, len(vectors), len(vectors), int(vectors.shape[1]))

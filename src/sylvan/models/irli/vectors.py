@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
@@ -115,8 +116,11 @@ def _lengths(rows: Vectors, name: str) -> Iterator[tuple[slice, Float64]]:
 def owned(rows: Vectors, source: Any) -> Vectors:
     """``rows`` for an index: a copy where they are a user's, who may change them, unless mapped for reading."""
     plain: Vectors = rows.view(np.ndarray)  # not NumPy's own class of mapped arrays, whose every slice is another such
-    theirs = isinstance(source, np.ndarray) and np.may_share_memory(plain, source)
-    return plain.copy() if theirs and plain.flags.writeable else plain
+    memory: Any = rows
+    while isinstance(memory, np.ndarray) and memory.base is not None:  # a tensor's, or of a view that can't be written
+        memory = memory.base
+    mapped = isinstance(memory, mmap.mmap) and not rows.flags.writeable
+    return plain if mapped or (memory is rows and rows is not source) else plain.copy()
 
 
 def checked_neighbors(queries: Any, neighbors: Any, n_base: int) -> Ids | None:
@@ -130,6 +134,8 @@ def checked_neighbors(queries: Any, neighbors: Any, n_base: int) -> Ids | None:
         raise DataError(
             f"neighbors must have a row for each of the {len(queries)} queries. Got shape {ids.shape} instead."
         )
+    if (ids < 0).all():
+        raise DataError("neighbors names no row of the base: there is nothing to learn from.")
     return ids
 
 
@@ -272,8 +278,6 @@ def training_queries(
             nearest = exact_neighbors(holdout, base, n_others, metric, excluded=excluded, n_jobs=n_jobs)[0]
     else:
         ids = ids[:, :n_neighbors]
-        if (ids < 0).all():
-            raise DataError("neighbors names no row of the base: there is nothing to learn from.")
         learned, nearest = ids[~judging], ids[judging]
     nearest = nearest[:, :_HOLDOUT_NEIGHBORS]
     used = (nearest >= 0).any(axis=1)
