@@ -31,8 +31,7 @@ def same(csr: validate.Csr, dense: np.ndarray) -> None:
 def unsorted() -> sp.csr_matrix:
     """DENSE with its columns backwards and one value in two halves."""
     return sp.csr_matrix(
-        (np.array([-2, 0.5, 1.0, 0.25, 3], np.float32), np.array([3, 1, 1, 2, 0]), np.array([0, 3, 3, 5])),
-        shape=(3, 4),
+        (np.array([-2, 0.5, 1.0, 0.25, 3], np.float32), np.array([3, 1, 1, 2, 0]), np.array([0, 3, 3, 5])), shape=(3, 4)
     )
 
 

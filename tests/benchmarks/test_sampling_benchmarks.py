@@ -11,12 +11,7 @@ from typing import Any
 import pytest
 import torch
 
-from benchmarks.sampling import (
-    cane_tables,
-    large_text,
-    trainings,
-    variance,
-)
+from benchmarks.sampling import cane_tables, large_text, trainings, variance
 from sylvan.sampling import HeadAndTailLoss, make_tail_sampler
 
 

@@ -246,10 +246,7 @@ class MatrixContract(RankingContract):
                 self.make().fit(bad, data.Y)
 
     def test_corrupt_matrices_are_refused(self, fitted: Any, data: Known) -> None:
-        for attribute, at, value in (
-            ("indices", 0, 10**8),
-            ("indptr", 1, -7),
-        ):
+        for attribute, at, value in (("indices", 0, 10**8), ("indptr", 1, -7)):
             X, Y = sp.csr_matrix(data.X), sp.csr_matrix(data.Y)
             getattr(X, attribute)[at] = value
             getattr(Y, attribute)[at] = value

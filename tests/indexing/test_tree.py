@@ -198,8 +198,7 @@ def test_labels_that_a_tree_can_not_lose(labels, words):
 
 
 @pytest.mark.parametrize(
-    ("removed", "words"),
-    [([0], "label 0"), ([3], "[0, 3)"), ([-1], "[0, 3)"), ([2, 2], "removed"), ([], 2)],
+    ("removed", "words"), [([0], "label 0"), ([3], "[0, 3)"), ([-1], "[0, 3)"), ([2, 2], "removed"), ([], 2)]
 )
 def test_faults_of_removed_labels(removed, words):
     with raises(DataError, words):

@@ -158,13 +158,7 @@ def test_gradients_are_those_of_the_losses(
     st.sampled_from([1, 2]), st.booleans(),
 )  # fmt: skip
 def test_ranking(
-    shape: tuple[int, int, int, int],
-    beam: int,
-    k: int,
-    compressed: bool,
-    scores: str,
-    n_jobs: int,
-    by_feature: bool,
+    shape: tuple[int, int, int, int], beam: int, k: int, compressed: bool, scores: str, n_jobs: int, by_feature: bool
 ) -> None:
     log_probabilities = scores == "log"
     cane = ClassTraining("cane", 1, 1, "sgd", 1.0)

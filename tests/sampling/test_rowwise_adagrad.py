@@ -12,13 +12,7 @@ from sampling.suite import LargestMade
 from torch import Tensor, nn
 
 from sylvan.errors import ParameterError
-from sylvan.sampling import (
-    HarmfulOptimizerWarning,
-    RowwiseAdagrad,
-    SampledSoftmaxLoss,
-    Uniform,
-    check_optimizer,
-)
+from sylvan.sampling import HarmfulOptimizerWarning, RowwiseAdagrad, SampledSoftmaxLoss, Uniform, check_optimizer
 
 
 def gradients(shape: tuple[int, ...], steps: int) -> list[Tensor]:

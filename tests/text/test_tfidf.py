@@ -22,9 +22,7 @@ TEXTS = ENGLISH + GERMAN + FINNISH + OTHERS
 
 
 @pytest.mark.parametrize(
-    "how",
-    [{}, {"ngrams": (1, 2), "max_features": 40}, {"analyzer": "char_wb", "ngrams": (2, 4), "min_df": 2}],
-    ids=str,
+    "how", [{}, {"ngrams": (1, 2), "max_features": 40}, {"analyzer": "char_wb", "ngrams": (2, 4), "min_df": 2}], ids=str
 )
 def test_the_same_bits_whatever_the_threads(how, monkeypatch):
     monkeypatch.setattr(counting, "_LEAST_CHARACTERS", 100)
@@ -188,16 +186,7 @@ def test_parameters_refused(how):
     (name,) = how
     with raises(ParameterError, name):
         TfidfVectorizer(**how).fit(ENGLISH)
-    if name in (
-        "ngrams",
-        "analyzer",
-        "sublinear_tf",
-        "norm",
-        "lowercase",
-        "min_token_length",
-        "cjk",
-        "n_jobs",
-    ):
+    if name in ("ngrams", "analyzer", "sublinear_tf", "norm", "lowercase", "min_token_length", "cjk", "n_jobs"):
         fitted = TfidfVectorizer().fit(ENGLISH)
         fitted.transform(ENGLISH)
         with raises(ParameterError, name):

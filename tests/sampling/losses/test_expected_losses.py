@@ -114,8 +114,7 @@ def offsets(n: int, size: int, many: int) -> Tensor:
 
 
 @pytest.mark.parametrize(
-    ("draw", "n", "size"),
-    [(candidates_of_one_subset, 4, 12), *((offsets, 5, size) for size in (5, 8, 20, 21, 1000))],
+    ("draw", "n", "size"), [(candidates_of_one_subset, 4, 12), *((offsets, 5, size) for size in (5, 8, 20, 21, 1000))]
 )
 def test_distinct_draws_are_alike(draw: Callable[[int, int, int], Tensor], n: int, size: int) -> None:
     """Each place holds every class as often, and beside each class every other."""

@@ -14,16 +14,7 @@ from sampling.suite import SOME, normal, subset
 from torch import Tensor
 
 from sylvan.errors import DataError, NotFittedError, ParameterError
-from sylvan.sampling import (
-    InBatch,
-    LogUniform,
-    Sampler,
-    Softmax,
-    Subset,
-    Uniform,
-    Unigram,
-    make_tail_sampler,
-)
+from sylvan.sampling import InBatch, LogUniform, Sampler, Softmax, Subset, Uniform, Unigram, make_tail_sampler
 from sylvan.sampling.samplers.base import class_counts
 from sylvan.sampling.samplers.static import alias_table
 
