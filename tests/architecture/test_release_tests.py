@@ -23,14 +23,10 @@ def test_what_is_listed_is_there(beginning: str) -> None:
 @pytest.mark.parametrize(
     ("words", "marks", "out"),
     [
-        ([], "", True),
-        (["tests"], "not slow", True),
-        (["tests"], "release", False),
-        (["tests/annif"], "", False),
-        (["tests", "tests/typing"], "", False),
-        (["tests/serve/test_page_tag.py::test_one"], "not slow", False),
+        ([], "", True), (["tests"], "not slow", True), (["tests"], "release", False), (["tests/annif"], "", False),
+        (["tests", "tests/typing"], "", False), (["tests/serve/test_page_tag.py::test_one"], "not slow", False),
     ],
-)
+)  # fmt: skip
 def test_they_are_left_out_unless_they_are_named(words: list[str], marks: str, out: bool) -> None:
     config = SimpleNamespace(args=[str(ROOT / word) for word in words], option=SimpleNamespace(markexpr=marks))
     assert release_tests.left_out(config) is out  # type: ignore[arg-type]

@@ -61,16 +61,10 @@ def data_frame(X: np.ndarray) -> Any:
 
 # Every form there is: tests/arrays. These see that a model asks for its features and labels there, and changes nothing.
 FORMS: dict[str, Callable[[np.ndarray], Any]] = {
-    "dense": np.array,
-    "float64 csr": lambda X: sp.csr_matrix(X.astype(np.float64)),
-    "csc_array": sp.csc_array,
-    "unsorted and repeated": unsorted,
-    "explicit zeros": with_zeros,
-    "non-contiguous": strided,
-    "read-only csr": frozen_csr,
-    "list of lists": lambda X: X.tolist(),
-    "data frame": data_frame,
-}
+    "dense": np.array, "float64 csr": lambda X: sp.csr_matrix(X.astype(np.float64)), "csc_array": sp.csc_array,
+    "unsorted and repeated": unsorted, "explicit zeros": with_zeros, "non-contiguous": strided,
+    "read-only csr": frozen_csr, "list of lists": lambda X: X.tolist(), "data frame": data_frame,
+}  # fmt: skip
 
 Y_FORMS: dict[str, Callable[[Known], Any]] = {
     "bool": lambda data: data.Y.astype(bool),

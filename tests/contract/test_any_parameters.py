@@ -17,12 +17,9 @@ from sylvan import BeamTreeClassifier, LabelTree, TopK, XRLinear
 from sylvan.errors import SylvanError
 
 PARAMETERS: dict[str, st.SearchStrategy[Any]] = {
-    "branching": st.sampled_from([2, 3, 16]),
-    "beam": st.sampled_from([1, 2, 10, 10**6]),
-    "bias": st.sampled_from([0.0, 1.0, 1e3]),
-    "n_jobs": st.sampled_from([1, 3]),
-    "seed": st.integers(0, 2**31 - 1),
-}
+    "branching": st.sampled_from([2, 3, 16]), "beam": st.sampled_from([1, 2, 10, 10**6]),
+    "bias": st.sampled_from([0.0, 1.0, 1e3]), "n_jobs": st.sampled_from([1, 3]), "seed": st.integers(0, 2**31 - 1),
+}  # fmt: skip
 OF_LABELS: dict[str, st.SearchStrategy[Any]] = {
     **PARAMETERS,
     "max_leaf": st.sampled_from([1, 2, 5, 100]),

@@ -36,15 +36,9 @@ class TestMatcherAware(MatrixContract):
 
     def make(self, **params: Any) -> XRLinear:
         own: dict[str, Any] = {
-            "branching": 3,
-            "max_leaf": 4,
-            "negatives": "tfn+man",
-            "loss": "logistic",
-            "cost": 10.0,
-            "weight_dtype": "float32",
-            "combine": "sigmoid",
-            "threshold": 0.0,
-        }
+            "branching": 3, "max_leaf": 4, "negatives": "tfn+man", "loss": "logistic", "cost": 10.0,
+            "weight_dtype": "float32", "combine": "sigmoid", "threshold": 0.0,
+        }  # fmt: skip
         return XRLinear(**{**own, **params})
 
 

@@ -203,11 +203,8 @@ def folder_mutants(original: Path) -> Iterator[Mutant]:
         os.mkfifo(folder.remove(name))
 
     wholes = {
-        "an empty folder": Folder.clear,
-        "only the manifest": without_arrays,
-        "a file": to_file,
-        "no folder": gone,
-    }
+        "an empty folder": Folder.clear, "only the manifest": without_arrays, "a file": to_file, "no folder": gone,
+    }  # fmt: skip
     for how, apply in wholes.items():
         yield Mutant(how, apply, how)
     ways: dict[str, Callable[[Folder, str], Any]] = {
@@ -404,14 +401,10 @@ def array_mutants(at: list[Any], array: np.ndarray, field: str) -> Iterator[Muta
 
     flat = array.reshape(-1)
     sizes = {
-        "one fewer": flat[:-1],
-        "one more": np.append(flat, flat[-1:] if flat.size else np.zeros(1, array.dtype)),
-        "none": flat[:0],
-        "only the first": flat[:1],
-        "twice as many": np.concatenate([flat, flat]),
-        "one dimension more": array[..., None],
-        "no dimension": np.zeros((), array.dtype),
-    }
+        "one fewer": flat[:-1], "one more": np.append(flat, flat[-1:] if flat.size else np.zeros(1, array.dtype)),
+        "none": flat[:0], "only the first": flat[:1], "twice as many": np.concatenate([flat, flat]),
+        "one dimension more": array[..., None], "no dimension": np.zeros((), array.dtype),
+    }  # fmt: skip
     if array.ndim > 1:
         sizes |= {
             "turned": array.T,

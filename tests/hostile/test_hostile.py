@@ -42,14 +42,9 @@ class Worker:
 
     def __init__(self) -> None:
         self.process = start(
-            [sys.executable, "-m", "hostile.worker"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            encoding="utf-8",
-            env=environment(TESTS) | MALLOC,
-            lasting=True,
-        )
+            [sys.executable, "-m", "hostile.worker"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE, encoding="utf-8", env=environment(TESTS) | MALLOC, lasting=True,
+        )  # fmt: skip
         self.lines: queue.Queue[str] = queue.Queue()
         self.errors: list[str] = []
         for target in (self._read_lines, self._read_errors):

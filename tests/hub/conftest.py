@@ -47,14 +47,10 @@ def hub(shared: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Hub:
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(name.lower(), raising=False)
     settings = {
-        "ENDPOINT": shared.url,
-        "HUGGINGFACE_CO_URL_TEMPLATE": shared.url + "/{repo_id}/resolve/{revision}/{filename}",
-        "HF_HUB_CACHE": str(tmp_path / "cache"),
-        "HF_TOKEN_PATH": str(tmp_path / "no-token"),
-        "HF_HUB_OFFLINE": False,
-        "HF_HUB_DISABLE_XET": True,
-        "HF_HUB_DISABLE_TELEMETRY": True,
-    }
+        "ENDPOINT": shared.url, "HUGGINGFACE_CO_URL_TEMPLATE": shared.url + "/{repo_id}/resolve/{revision}/{filename}",
+        "HF_HUB_CACHE": str(tmp_path / "cache"), "HF_TOKEN_PATH": str(tmp_path / "no-token"), "HF_HUB_OFFLINE": False,
+        "HF_HUB_DISABLE_XET": True, "HF_HUB_DISABLE_TELEMETRY": True,
+    }  # fmt: skip
     for name, value in settings.items():
         for module in (constants, huggingface_hub.file_download, huggingface_hub.hf_api):
             if hasattr(module, name):  # some versions take copies

@@ -93,16 +93,11 @@ def test_a_label_on_an_inner_node(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("head", "sentence"),
     [
-        (args(b"mach"), "mach"),
-        (args(hashed=99), "hashes"),
-        (args(threshold=0.5), ("0.5", "drops")),
-        (args(norm=7), ("[0, 1]", 7)),
-        (args(bias=float("nan")), ("nan", 0)),
-        (args(members=2), ("members", 2)),
-        (args()[:9], ("byte 8", 5, 1)),
-        (struct.pack("<q", -1), ("[1, 40]", -1)),
+        (args(b"mach"), "mach"), (args(hashed=99), "hashes"), (args(threshold=0.5), ("0.5", "drops")),
+        (args(norm=7), ("[0, 1]", 7)), (args(bias=float("nan")), ("nan", 0)), (args(members=2), ("members", 2)),
+        (args()[:9], ("byte 8", 5, 1)), (struct.pack("<q", -1), ("[1, 40]", -1)),
     ],
-)
+)  # fmt: skip
 def test_arguments(head: bytes, sentence: object, tmp_path: Path) -> None:
     with raises(ModelError, sentence):
         from_napkinxc(folder_of(tmp_path, [base(None)], head))
