@@ -5,8 +5,6 @@ They need what few machines have, or test what seldom changes: a machine with Sy
 others in minutes. Whoever names a folder, a file or a test gets it whatever it is.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 

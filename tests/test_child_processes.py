@@ -1,7 +1,5 @@
 """Pytest as a stranger starts it: whatever it inherits and however it ends, its children begin alike and end too."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

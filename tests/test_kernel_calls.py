@@ -1,7 +1,5 @@
 """The plugin by which tools/sanitize finds kernels that its tests don't reach."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

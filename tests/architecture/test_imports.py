@@ -1,7 +1,5 @@
 """What a reader relies on: imports point downwards, nothing makes a circle, and private names stay private."""
 
-from __future__ import annotations
-
 import json
 import re
 import sys

@@ -1,7 +1,5 @@
 """What only a release needs is there, is left out without being named, and continuous integration runs it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """Feature matrices: every form of one matrix becomes the same canonical arrays, every fault a sentence."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import scipy.sparse as sp

@@ -1,7 +1,5 @@
 """``allowed`` and ``denied``: every form means the same, every fault has its sentence."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

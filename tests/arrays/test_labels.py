@@ -1,7 +1,5 @@
 """Label matrices, lists of ids, class ids and weights."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import scipy.sparse as sp

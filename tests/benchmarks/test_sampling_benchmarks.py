@@ -1,7 +1,5 @@
 """What benchmarks.sampling plans and makes of finished rows, and what it does beside training."""
 
-from __future__ import annotations
-
 import json
 import lzma
 from collections.abc import Iterator

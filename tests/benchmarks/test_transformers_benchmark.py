@@ -1,7 +1,5 @@
 """What benchmarks.transformers plans, prepares, and makes of finished rows."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """``sylvan index`` and ``sylvan search``: from files of vectors to files of neighbours."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

@@ -1,7 +1,5 @@
 """The part of the contract about arrays, for every model whose features are a matrix."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar

@@ -1,7 +1,5 @@
 """XRLinear and BeamTreeClassifier with any parameters and data: they answer, or say in a sentence why not."""
 
-from __future__ import annotations
-
 import tempfile
 from pathlib import Path
 from typing import Any

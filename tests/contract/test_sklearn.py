@@ -3,8 +3,6 @@
 Sylvan doesn't import scikit-learn; its tools ask an estimator for ``__sklearn_tags__``, and only then is it loaded.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """XRLinear keeps the contract: as one layer, as a tree, and with the other settings that change its arrays."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

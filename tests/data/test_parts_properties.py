@@ -1,7 +1,5 @@
 """Any division of a matrix into parts gives the model of the matrix; odd files become right parts or a sentence."""
 
-from __future__ import annotations
-
 import gzip
 import itertools
 import json

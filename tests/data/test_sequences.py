@@ -1,7 +1,5 @@
 """Sequences of interactions: both layouts, the filter, order, names, hostile lines, round trips."""
 
-from __future__ import annotations
-
 import gzip
 import lzma
 from collections import Counter

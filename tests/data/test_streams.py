@@ -1,7 +1,5 @@
 """Packed, damaged, missing and half-written files."""
 
-from __future__ import annotations
-
 import bz2
 import gzip
 import io

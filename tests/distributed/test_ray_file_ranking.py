@@ -1,7 +1,5 @@
 """Files ranked on a Ray cluster: the bytes of one machine, whole or not there, whichever worker is lost."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import os

@@ -1,7 +1,5 @@
 """An index whose shards live on a Ray cluster answers as one in this process; what is lost is had again, or said."""
 
-from __future__ import annotations
-
 import copy
 import gc
 import os

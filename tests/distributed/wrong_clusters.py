@@ -1,7 +1,5 @@
 """A process that asks for clusters that can't be had; what each answer was goes to stdout as a line of JSON."""
 
-from __future__ import annotations
-
 import json
 import socket
 from typing import Any

@@ -1,7 +1,5 @@
 """Labels as people have them: numbers, blanks, forms of one name; what every model and metric makes of them."""
 
-from __future__ import annotations
-
 import itertools
 import unicodedata
 import warnings

@@ -1,7 +1,5 @@
 """What the service answers to requests and settings as they come in from the field: (request, status, body)."""
 
-from __future__ import annotations
-
 import codecs
 import functools
 import gzip

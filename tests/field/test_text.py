@@ -1,7 +1,5 @@
 """Texts as people have them: every script has whole words, and a text that a model knows nothing of gets no labels."""
 
-from __future__ import annotations
-
 import json
 import unicodedata
 from collections.abc import Sequence
@@ -28,7 +26,8 @@ SUBJECTS = {
 }  # fmt: skip
 SAME = [
     ("Müller in Köln", unicodedata.normalize("NFD", "Müller in Köln")),
-    ("tiếng Việt", unicodedata.normalize("NFD", "tiếng Việt")), ("한국어 책", unicodedata.normalize("NFD", "한국어 책")),
+    ("tiếng Việt", unicodedata.normalize("NFD", "tiếng Việt")),
+    ("한국어 책", unicodedata.normalize("NFD", "한국어 책")),
     ("がぎぐ", unicodedata.normalize("NFD", "がぎぐ")), ("Ångström", "\u212bngstro\u0308m"), ("क़िताब", "\u0958िताब"),
     ("Donaudampfschiff", "Donau\u00addampf\u00adschiff"), ("می‌روم", "می‌\u200cروم".replace("\u200c\u200c", "\u200c")),
     ("شركة", "\u200fشركة\u200f"), ("office", "of\u2060fice"), ("葛城", "葛\U000e0100城"),

@@ -3,8 +3,6 @@
 Right values are those of torch's own cross_entropy, and of the same call with int64 targets.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -5,8 +5,6 @@ adversary makes: manifest, headers, sizes and checksums all agree with each othe
 that nothing but its verification stands between it and the kernels.
 """
 
-from __future__ import annotations
-
 import copy
 import json
 import os

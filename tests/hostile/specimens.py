@@ -1,7 +1,5 @@
 """The models that are spoiled: one small one of each kind, and a synthetic kind that uses every need_* helper."""
 
-from __future__ import annotations
-
 import importlib
 import tempfile
 from collections.abc import Callable

@@ -4,8 +4,6 @@ Each specimen is spoiled in a few thousand ways, and each spoiled folder is load
 process beside this one: the outcome must be a ModelError's sentence, or a model that works.
 """
 
-from __future__ import annotations
-
 import functools
 import json
 import os

@@ -1,7 +1,5 @@
 """The Hub's stand-in in place of the Hub, an empty cache, and a token in the environment."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Any tree, with labels at any depth, scores each label by the product along its path; unsound ones are refused."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

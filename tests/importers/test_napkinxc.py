@@ -1,7 +1,5 @@
 """Models of napkinXC rank as there, whatever the length of the rows, and damaged ones are refused with a sentence."""
 
-from __future__ import annotations
-
 import struct
 from pathlib import Path
 

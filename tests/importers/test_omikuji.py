@@ -1,7 +1,5 @@
 """Models of omikuji rank as there, whatever the length of the rows, and damaged ones are refused with a sentence."""
 
-from __future__ import annotations
-
 import json
 import struct
 import sys

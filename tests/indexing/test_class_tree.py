@@ -1,7 +1,5 @@
 """Class trees: their shape, near classes, centres, edges, inputs that are none; and trees of a hierarchy of names."""
 
-from __future__ import annotations
-
 import itertools
 import math
 

@@ -1,7 +1,5 @@
 """Made-up texts whose words give their topics away."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

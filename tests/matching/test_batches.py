@@ -1,7 +1,5 @@
 """A row gets the same bits alone and among others, however these are grouped, unpacked and shared between threads."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import scipy.sparse as sp

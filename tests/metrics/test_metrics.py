@@ -1,7 +1,5 @@
 """The metrics against values worked out by hand, scikit-learn, and reference implementations that loop."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Compressing trained models: to a size, by the largest weights of each cluster, with what is left exact."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """TextModel: strings to strings, in one folder; and from blocks of texts."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Iterator
 from functools import cache

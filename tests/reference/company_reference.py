@@ -1,7 +1,5 @@
 """What ties labels to each other, and what candidates say for each other: the slow and obvious way, with loops."""
 
-from __future__ import annotations
-
 import math
 import re
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Matching, ranking and the whole of Algorithm 2 against the dense reference implementation."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import numpy as np

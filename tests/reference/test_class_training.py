@@ -1,7 +1,5 @@
 """The kernel that trains classes and searches for them equals its reference, whose gradients are its losses'."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Searching among allowed labels, against the reference and against filtering an exhaustive ranking."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

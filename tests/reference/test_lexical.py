@@ -1,7 +1,5 @@
 """The kernel that finds labels' words in documents, beside the slow and obvious reference."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

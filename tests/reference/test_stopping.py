@@ -1,7 +1,5 @@
 """The stopping rules against enumeration of every outcome, and of every length."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

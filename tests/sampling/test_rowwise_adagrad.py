@@ -1,7 +1,5 @@
 """Row-wise Adagrad: the dense formula, PyTorch's Adagrad, rows it leaves alone; and the warning against Adam."""
 
-from __future__ import annotations
-
 import copy
 import warnings
 

@@ -1,7 +1,5 @@
 """Rankings over HTTP are those of the model in Python, in every form in which they can be asked for."""
 
-from __future__ import annotations
-
 import gc
 from collections.abc import Iterator
 from typing import Any

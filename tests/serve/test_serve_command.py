@@ -1,7 +1,5 @@
 """Faults in what the command is told: one sentence, exit code 2, and nothing is served."""
 
-from __future__ import annotations
-
 import shutil
 import socket
 

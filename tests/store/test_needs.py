@@ -1,7 +1,5 @@
 """What kinds ask of a State: the right answer, or a sentence that names the file; each kind by its one module."""
 
-from __future__ import annotations
-
 import importlib
 import json
 import pkgutil

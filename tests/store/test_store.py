@@ -1,7 +1,5 @@
 """A model folder's round trip, and what is refused."""
 
-from __future__ import annotations
-
 import json
 import os
 import zlib

@@ -1,7 +1,5 @@
 """Language models: texts as streams, batches, perplexity against a slow reference, training and resuming."""
 
-from __future__ import annotations
-
 import lzma
 import math
 import os

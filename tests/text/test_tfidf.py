@@ -1,7 +1,5 @@
 """Threads, errors, languages, parameters."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 

@@ -1,7 +1,5 @@
 """The same matrix as scikit-learn's TfidfVectorizer, and as the slow reference implementation."""
 
-from __future__ import annotations
-
 import itertools
 from functools import partial
 

@@ -1,7 +1,5 @@
 """Durations and limits, metrics, the holdout, the space, settings and their configuration, the Pareto front."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Sparse .npz and dense .npy: round trips, SciPy's own files, every damage a sentence."""
 
-from __future__ import annotations
-
 import io
 import zipfile
 

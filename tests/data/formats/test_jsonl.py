@@ -1,7 +1,5 @@
 """JSON lines: fields, labels of every form, round trips whole and in pieces, every fault a sentence."""
 
-from __future__ import annotations
-
 import io
 import json
 import warnings

@@ -1,7 +1,5 @@
 """What vocabularies, files and callers say of subjects and labels beside their names: texts, other names, relations."""
 
-from __future__ import annotations
-
 import bz2
 import csv
 import gzip

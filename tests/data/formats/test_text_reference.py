@@ -1,7 +1,5 @@
 """The native reader against its slow reference implementation: the same matrices, or the same sentence."""
 
-from __future__ import annotations
-
 import contextlib
 import re
 

@@ -1,7 +1,5 @@
 """BeamTreeClassifier: what y may be, weights, learning on, learning rates, trees, and refusals."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

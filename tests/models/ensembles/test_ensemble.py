@@ -1,7 +1,5 @@
 """Ensemble: weights, members of several kinds, names, and what it refuses."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

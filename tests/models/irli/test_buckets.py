@@ -1,7 +1,5 @@
 """Hashing is 2-universal and uniform; labels go where a slow reference puts them; lists match the assignment."""
 
-from __future__ import annotations
-
 import pickle
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """IRLIIndex: what it finds, how it is set, what it does with odd and bad input."""
 
-from __future__ import annotations
-
 import copy
 import json
 import pickle

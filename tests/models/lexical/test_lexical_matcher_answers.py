@@ -1,7 +1,5 @@
 """LexicalMatcher: labels without rows, what rows teach, relations, columns, explanations, updates."""
 
-from __future__ import annotations
-
 import warnings
 from pathlib import Path
 from typing import Any

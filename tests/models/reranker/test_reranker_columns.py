@@ -1,7 +1,5 @@
 """Further columns of a reranker: by a function, and of labels by themselves."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The deep matcher: what layers begin with, whom they are trained on, what is learned, and going on after a stop."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
 from functools import cache

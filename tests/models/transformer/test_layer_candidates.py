@@ -1,7 +1,5 @@
 """Candidates of a layer against slow sets, and costs by a slow recursion."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

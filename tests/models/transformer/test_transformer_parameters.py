@@ -1,7 +1,5 @@
 """XRTransformer's and XTransformer's parameters: presets, encoders, ranges, what counts later, and what is refused."""
 
-from __future__ import annotations
-
 import copy
 from pathlib import Path
 from typing import Any

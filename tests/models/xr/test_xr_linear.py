@@ -1,7 +1,5 @@
 """XRLinear's own parameters: what reaches the index, and the paper's choices by one word."""
 
-from __future__ import annotations
-
 import dataclasses
 from pathlib import Path
 from typing import Any

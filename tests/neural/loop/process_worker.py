@@ -3,8 +3,6 @@
 Called with a folder, it goes through all scenarios; the results go to ``folder/<scenario>.<process>.json``.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal

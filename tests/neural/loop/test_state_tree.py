@@ -1,7 +1,5 @@
 """Nested values through a folder and back, bit for bit."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 from typing import Any

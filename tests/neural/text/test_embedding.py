@@ -1,7 +1,5 @@
 """Embedding many texts: order, batches, and vectors stored on disk."""
 
-from __future__ import annotations
-
 import contextlib
 import sqlite3
 import threading

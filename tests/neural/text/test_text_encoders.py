@@ -1,7 +1,5 @@
 """Encoders of texts: the same vectors as by the obvious way, whatever the batch and the tokenizer; their training."""
 
-from __future__ import annotations
-
 import os
 import sys
 from pathlib import Path

@@ -3,8 +3,6 @@
 ``from neural.text.tiny_bert import tiny_bert`` in any test, then ``folder = tiny_bert(tmp_path / "bert", texts)``.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

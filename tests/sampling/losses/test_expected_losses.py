@@ -4,8 +4,6 @@ Losses of prescribed draws are in their own files and in tests/reference. ``kit.
 fails by chance alone.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable
 from typing import Any

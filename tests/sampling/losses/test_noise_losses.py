@@ -1,7 +1,5 @@
 """NCE, negative sampling, BlackOut and one-vs-each against loops in float64, with every option; and what they share."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any

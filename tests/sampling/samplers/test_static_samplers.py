@@ -1,7 +1,5 @@
 """Samplers that look at no embedding, and that of some classes: closed forms, slow loops, ends of ranges, errors."""
 
-from __future__ import annotations
-
 import copy
 import math
 from typing import Any
