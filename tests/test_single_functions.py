@@ -1,5 +1,7 @@
 """Right values of functions that other tests reach only through what calls them."""
 
+from __future__ import annotations
+
 import typing
 from collections.abc import Callable
 

@@ -1,5 +1,7 @@
 """Bringing models up to date that are made of others: what comes out is what fit gives."""
 
+from __future__ import annotations
+
 import copy
 from pathlib import Path
 from typing import Any

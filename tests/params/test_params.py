@@ -1,5 +1,7 @@
 """Parameters are declared once: what `@parameterized` derives from the fields of a class."""
 
+from __future__ import annotations
+
 import copy
 import inspect
 import pickle
