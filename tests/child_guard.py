@@ -8,8 +8,6 @@ Called with the id of the pytest process and its mark; reads ``+group`` and ``-g
 begun and ended. Needs the standard library alone.
 """
 
-from __future__ import annotations
-
 import os
 import select
 import signal

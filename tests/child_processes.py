@@ -6,8 +6,6 @@ to it, and to what is left at the end of a session (``leftovers``). If pytest it
 children.
 """
 
-from __future__ import annotations
-
 import os
 import secrets
 import subprocess

@@ -11,8 +11,6 @@ The folders of tmp_path lie in memory where the system has room for them: a mode
 it takes its name, and waiting for a disk takes longer than most tests. TMPDIR chooses another place.
 """
 
-from __future__ import annotations
-
 import gc
 import os
 import shutil

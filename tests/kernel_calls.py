@@ -5,8 +5,6 @@ of that part reaches is named. The kinds are those of the kernels' signatures: N
 each type of an array's elements.
 """
 
-from __future__ import annotations
-
 import functools
 import re
 from collections import defaultdict

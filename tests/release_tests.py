@@ -5,8 +5,6 @@ They need what few machines have, or test what seldom changes: a machine with Sy
 others in minutes. Whoever names a folder, a file or a test gets it whatever it is.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 
@@ -59,11 +57,14 @@ def left_out(config: pytest.Config) -> bool:
 
 
 def needless(path: Path, config: pytest.Config) -> bool:
-    """Whether ``-m release`` needn't read this file, as none of its tests is listed."""
-    if config.option.markexpr != "release" or not path.is_relative_to(TESTS) or path.suffix != ".py":
+    """Whether the run needn't read this file: none of its tests is listed, with ``-m release``, or all, if left out."""
+    if not path.is_relative_to(TESTS) or path.suffix != ".py":
         return False
     name = path.relative_to(TESTS).as_posix()
-    return not any(name.startswith(beginning.partition("::")[0]) for beginning in RELEASE)
+    listed = [beginning for beginning in RELEASE if name.startswith(beginning.partition("::")[0])]
+    if config.option.markexpr == "release":
+        return not listed
+    return left_out(config) and any("::" not in beginning for beginning in listed)
 
 
 def choose(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -4,8 +4,6 @@
 from the times of a whole run, so that what remains takes a minute and a half and has a test of every file.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 LIST = Path(__file__).with_name("slow_tests.txt")

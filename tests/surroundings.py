@@ -5,8 +5,6 @@ scheduler without a home, or in a shell with another language, a proxy or a wish
 inherit all of that, and so would the commands that are tested.
 """
 
-from __future__ import annotations
-
 import atexit
 import locale
 import os

@@ -1,7 +1,5 @@
 """The comparisons by chance that other tests rely on: they fail as often as they say."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from kit import chance

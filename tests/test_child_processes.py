@@ -1,7 +1,5 @@
 """Pytest as a stranger starts it: whatever it inherits and however it ends, its children begin alike and end too."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
@@ -19,6 +17,7 @@ posix = pytest.mark.skipif(os.name == "nt", reason="sends POSIX signals")
 shown = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="looks at processes under /proc")
 SLEEPS = "import time; time.sleep(10**6)"
 AT_ONCE = 1e-3  # seconds
+UNUSED = ("cacheprovider", "xdist", "schemathesis")  # plugins; the last one takes a second to be imported
 # A process, what it starts in its group, and what it starts in another one, the way a library would.
 FAMILY = f"""
 import subprocess, sys, time
@@ -32,7 +31,7 @@ time.sleep(10**6)
 def pytest_command(folder: Path, text: str) -> list[str | Path]:
     """Pytest with this suite's settings over a file of its own."""
     (folder / "test_inner.py").write_text(text, "utf-8")
-    options = ["-p", "conftest", "-p", "no:cacheprovider", "-p", "no:xdist", "-q", "-x"]
+    options = ["-p", "conftest", *(word for name in UNUSED for word in ("-p", f"no:{name}")), "-q", "-x"]
     return [sys.executable, "-m", "pytest", *options, "--rootdir", folder, folder / "test_inner.py"]
 
 

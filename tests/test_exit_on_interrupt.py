@@ -1,7 +1,5 @@
 """Ctrl-C ends a process that is deep inside a kernel, and leaves one that ends by itself alone."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

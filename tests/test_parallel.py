@@ -1,7 +1,5 @@
 """map_parallel: what a long piece of work says while it runs, and how it ends when another fails."""
 
-from __future__ import annotations
-
 import threading
 from typing import Any
 

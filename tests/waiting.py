@@ -5,8 +5,6 @@ for by sleeping a while, and no test asks how long something took by the clock: 
 worked.
 """
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Callable

@@ -127,8 +127,7 @@ def test_rest(library: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("heading", "backend"),
-    [("Parameters", "SylvanBackend"), ("With a text encoder", "SylvanTransformerBackend")],
+    ("heading", "backend"), [("Parameters", "SylvanBackend"), ("With a text encoder", "SylvanTransformerBackend")]
 )
 def test_every_parameter_is_in_the_guide(library: Any, heading: str, backend: str) -> None:
     guide = (ROOT / "docs" / "annif.md").read_text("utf-8").split(f"## {heading}\n")[1].split("\n## ")[0]

@@ -3,8 +3,6 @@
 After such a change run ``python tests/architecture/test_defaults.py``, which writes that file, and read what changed.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import inspect
 import re

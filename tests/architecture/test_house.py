@@ -1,7 +1,5 @@
 """How large the house may be: code in a file and in a package, classes above a model. These figures only go down."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from pathlib import Path

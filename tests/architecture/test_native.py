@@ -1,7 +1,5 @@
 """Where kernels may look: each folder of them at itself and at base/, the bindings at all."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Parameters are declared once, as fields; what a class's docstring says of them agrees with the fields."""
 
-from __future__ import annotations
-
 import ast
 import importlib
 import inspect

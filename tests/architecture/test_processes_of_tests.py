@@ -1,7 +1,5 @@
 """No test starts a process by itself, waits for less than a busy machine may need, or asserts how long it has taken."""
 
-from __future__ import annotations
-
 import ast
 from functools import cache
 from pathlib import Path

@@ -4,8 +4,6 @@ After a change of sentences run ``python tests/architecture/test_sentences.py``,
 it changed. ``{}`` stands for what a sentence fills in, ``{a|b}`` for pieces of which it takes one.
 """
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 from pathlib import Path

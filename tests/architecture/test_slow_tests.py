@@ -1,7 +1,5 @@
 """What daily work leaves out is listed and there, and leaves a test of every file; continuous integration runs all."""
 
-from __future__ import annotations
-
 import importlib.util
 import re
 from functools import cache

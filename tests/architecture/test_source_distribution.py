@@ -1,7 +1,5 @@
 """What the source distribution holds, what is said of its wheel, and that wheel, all without a network."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """What every source file holds to: nothing pickled or evaluated, short files and functions, documented public names."""
 
-from __future__ import annotations
-
 import ast
 import importlib
 import importlib.util

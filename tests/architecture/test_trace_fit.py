@@ -1,7 +1,5 @@
 """The tool that counts what a training, a ranking and a request run through."""
 
-from __future__ import annotations
-
 import json
 import runpy
 import sys

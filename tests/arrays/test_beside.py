@@ -1,7 +1,5 @@
 """Dense columns beside sparse ones: as scipy's hstack, a row at a time and in blocks."""
 
-from __future__ import annotations
-
 import tracemalloc
 
 import numpy as np

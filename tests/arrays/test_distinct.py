@@ -1,7 +1,5 @@
 """The different ones of some numbers, and some rows of a matrix, are those of NumPy and SciPy."""
 
-from __future__ import annotations
-
 import numpy as np
 import scipy.sparse as sp
 from hypothesis import given

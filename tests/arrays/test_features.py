@@ -1,7 +1,5 @@
 """Feature matrices: every form of one matrix becomes the same canonical arrays, every fault a sentence."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -31,8 +29,7 @@ def same(csr: validate.Csr, dense: np.ndarray) -> None:
 def unsorted() -> sp.csr_matrix:
     """DENSE with its columns backwards and one value in two halves."""
     return sp.csr_matrix(
-        (np.array([-2, 0.5, 1.0, 0.25, 3], np.float32), np.array([3, 1, 1, 2, 0]), np.array([0, 3, 3, 5])),
-        shape=(3, 4),
+        (np.array([-2, 0.5, 1.0, 0.25, 3], np.float32), np.array([3, 1, 1, 2, 0]), np.array([0, 3, 3, 5])), shape=(3, 4)
     )
 
 
@@ -69,36 +66,21 @@ def read_only() -> np.ndarray:
 
 
 FORMS = {
-    "csr": lambda: sp.csr_matrix(DENSE),
-    "csr_array": lambda: sp.csr_array(DENSE),
-    "csc": lambda: sp.csc_matrix(DENSE),
-    "csc_array": lambda: sp.csc_array(DENSE),
-    "coo": lambda: sp.coo_matrix(DENSE),
-    "coo_array": lambda: sp.coo_array(DENSE),
-    "lil": lambda: sp.lil_matrix(DENSE),
-    "dok": lambda: sp.dok_matrix(DENSE),
-    "bsr": lambda: sp.bsr_matrix(DENSE),
-    "dia": lambda: sp.dia_matrix(DENSE),
+    "csr": lambda: sp.csr_matrix(DENSE), "csr_array": lambda: sp.csr_array(DENSE), "csc": lambda: sp.csc_matrix(DENSE),
+    "csc_array": lambda: sp.csc_array(DENSE), "coo": lambda: sp.coo_matrix(DENSE),
+    "coo_array": lambda: sp.coo_array(DENSE), "lil": lambda: sp.lil_matrix(DENSE), "dok": lambda: sp.dok_matrix(DENSE),
+    "bsr": lambda: sp.bsr_matrix(DENSE), "dia": lambda: sp.dia_matrix(DENSE),
     "float64 csr": lambda: sp.csr_matrix(DENSE.astype(np.float64)),
-    "int64 indices": lambda: int64_indices(sp.csr_matrix),
-    "int64 indices csc": lambda: int64_indices(sp.csc_matrix),
-    "unsorted and repeated": unsorted,
-    "unsorted csc": lambda: sp.csc_matrix(unsorted()),
-    "explicit zeros": explicit_zero,
-    "arrays longer than needed": longer_than_needed,
-    "dense": lambda: DENSE.copy(),
-    "dense float64": lambda: DENSE.astype(np.float64),
-    "dense float16": lambda: DENSE.astype(np.float16),
-    "dense longdouble": lambda: DENSE.astype(np.longdouble),
-    "dense big-endian": lambda: DENSE.astype(">f4"),
-    "csr big-endian": big_endian,
-    "fortran": lambda: np.asfortranarray(DENSE),
+    "int64 indices": lambda: int64_indices(sp.csr_matrix), "int64 indices csc": lambda: int64_indices(sp.csc_matrix),
+    "unsorted and repeated": unsorted, "unsorted csc": lambda: sp.csc_matrix(unsorted()),
+    "explicit zeros": explicit_zero, "arrays longer than needed": longer_than_needed, "dense": lambda: DENSE.copy(),
+    "dense float64": lambda: DENSE.astype(np.float64), "dense float16": lambda: DENSE.astype(np.float16),
+    "dense longdouble": lambda: DENSE.astype(np.longdouble), "dense big-endian": lambda: DENSE.astype(">f4"),
+    "csr big-endian": big_endian, "fortran": lambda: np.asfortranarray(DENSE),
     "every second column": lambda: np.repeat(DENSE, 2, axis=1)[:, ::2],
-    "backwards": lambda: DENSE[::-1, ::-1].copy()[::-1, ::-1],
-    "read-only": read_only,
-    "list of lists": lambda: DENSE.tolist(),
-    "object dtype": lambda: DENSE.astype(object),
-}
+    "backwards": lambda: DENSE[::-1, ::-1].copy()[::-1, ::-1], "read-only": read_only,
+    "list of lists": lambda: DENSE.tolist(), "object dtype": lambda: DENSE.astype(object),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -200,21 +182,10 @@ def corrupt(name: str) -> sp.csr_matrix:
 
 
 FAULTS = (
-    "index too high",
-    "negative index",
-    "offset beyond the end",
-    "falling offsets",
-    "offset below 0",
-    "offset not from 0",
-    "negative end",
-    "short offsets",
-    "long offsets",
-    "no offsets",
-    "short indices",
-    "float indices",
-    "index beyond int32",
-    "two-dimensional data",
-)
+    "index too high", "negative index", "offset beyond the end", "falling offsets", "offset below 0",
+    "offset not from 0", "negative end", "short offsets", "long offsets", "no offsets", "short indices",
+    "float indices", "index beyond int32", "two-dimensional data",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("fault", FAULTS)
@@ -238,23 +209,15 @@ def test_corrupt_coordinates_are_a_sentence() -> None:
 @pytest.mark.parametrize(
     ("bad", "sentence"),
     [
-        ("some text", ("X", "text")),
-        (["one", "two"], ("X", "text")),
-        (np.array(["one"], object), ("X", "text")),
-        (DENSE[0], "(4,)"),
-        (DENSE[None], "dimensions"),
-        (np.float32(3), "dimensions"),
-        (None, "X"),
-        ([[1.0], [1.0, 2.0]], ("X", "(2,)")),
-        (DENSE.astype(complex), "supported"),
+        ("some text", ("X", "text")), (["one", "two"], ("X", "text")), (np.array(["one"], object), ("X", "text")),
+        (DENSE[0], "(4,)"), (DENSE[None], "dimensions"), (np.float32(3), "dimensions"), (None, "X"),
+        ([[1.0], [1.0, 2.0]], ("X", "(2,)")), (DENSE.astype(complex), "supported"),
         (sp.csr_matrix(DENSE.astype(complex)), "supported"),
-        (np.array([["2020-01-01"]], "datetime64[D]"), ("X", "numbers")),
-        (np.array([[{}]], object), ("X", "numbers")),
-        (np.ma.masked_array(DENSE, DENSE == 3), "masked"),
-        (sp.csr_array(np.array([1.0, 0.0])), "dimensions"),
+        (np.array([["2020-01-01"]], "datetime64[D]"), ("X", "numbers")), (np.array([[{}]], object), ("X", "numbers")),
+        (np.ma.masked_array(DENSE, DENSE == 3), "masked"), (sp.csr_array(np.array([1.0, 0.0])), "dimensions"),
     ],
     ids=lambda value: type(value).__name__ if not isinstance(value, str) else value[:12],
-)
+)  # fmt: skip
 def test_what_is_no_matrix_is_a_sentence(bad: object, sentence: object) -> None:
     with raises(DataError, sentence):
         validate.features(bad)

@@ -1,7 +1,5 @@
 """Every container is one: data frames of pandas, polars and pyarrow, tensors and arrays train the same model."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from decimal import Decimal

@@ -1,7 +1,5 @@
 """``allowed`` and ``denied``: every form means the same, every fault has its sentence."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -77,27 +75,16 @@ def test_nothing_given_is_no_filter_and_nothing_allowed_is_one() -> None:
 
 
 FAULTS: list[tuple[Any, object]] = [
-    ([4], ("label 4", "[0, 3]")),
-    ([1, -1], ("label -1", "[0, 3]")),
-    (np.array([2**63], np.uint64), ("label 9223372036854775808", "[0, 3]")),
-    ([1.0], ("[0, 3]", "[1.0]")),
-    ([None], ("[0, 3]", "[None]")),
-    (["Baking"], ("Baking", "ids", 3)),
-    (3, ("(3, 4)", 3)),
-    ("Baking", ("(3, 4)", "Baking")),
-    ({1: 2}, ("(3, 4)", {1: 2})),
-    (np.zeros((1, 1, 1), int), "(1, 1, 1)"),
-    (np.ones(3, bool), ("mask", 3, 4)),
-    (MASK[:2], ("(2, 4)", "(3, 4)")),
-    (sp.csr_matrix(MASK[:, :3]), ("(3, 3)", "(3, 4)")),
-    ([[1], [2]], ("(2, 4)", "(3, 4)")),
-    ([[1], [2], [4]], ("label 4", "row 2")),
-    ([[1], 2, [3]], ("Row 1", 2)),
-    (np.array([1, 0, 1, 1]), ("4", "mask.astype(bool)")),
-    (MASK.astype(int), ("int64", "(3, 4)", "mask")),
-    (MASK.tolist(), ("True and False", "np.asarray")),
-    (sp.csr_matrix(np.full((3, 4), np.nan)), "NaN"),
-]
+    ([4], ("label 4", "[0, 3]")), ([1, -1], ("label -1", "[0, 3]")),
+    (np.array([2**63], np.uint64), ("label 9223372036854775808", "[0, 3]")), ([1.0], ("[0, 3]", "[1.0]")),
+    ([None], ("[0, 3]", "[None]")), (["Baking"], ("Baking", "ids", 3)), (3, ("(3, 4)", 3)),
+    ("Baking", ("(3, 4)", "Baking")), ({1: 2}, ("(3, 4)", {1: 2})), (np.zeros((1, 1, 1), int), "(1, 1, 1)"),
+    (np.ones(3, bool), ("mask", 3, 4)), (MASK[:2], ("(2, 4)", "(3, 4)")),
+    (sp.csr_matrix(MASK[:, :3]), ("(3, 3)", "(3, 4)")), ([[1], [2]], ("(2, 4)", "(3, 4)")),
+    ([[1], [2], [4]], ("label 4", "row 2")), ([[1], 2, [3]], ("Row 1", 2)),
+    (np.array([1, 0, 1, 1]), ("4", "mask.astype(bool)")), (MASK.astype(int), ("int64", "(3, 4)", "mask")),
+    (MASK.tolist(), ("True and False", "np.asarray")), (sp.csr_matrix(np.full((3, 4), np.nan)), "NaN"),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("value", "values"), FAULTS)

@@ -1,7 +1,5 @@
 """Label matrices, lists of ids, class ids and weights."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -25,22 +23,13 @@ def object_rows(*rows: object) -> np.ndarray:
 @pytest.mark.parametrize(
     "Y",
     [
-        DENSE,
-        DENSE.astype(bool),
-        DENSE.astype(int),
-        sp.csr_matrix(DENSE),
-        sp.csc_array(DENSE.astype(bool)),
-        sp.coo_matrix(DENSE.astype(np.int64)),
-        [[2, 0], [], [1]],
-        [[2, 0, 2], [], [1, 1, 1]],
-        [(2.0, 0.0), (), (1.0,)],
-        [{0, 2}, set(), {1}],
-        [np.array([0, 2]), np.array([], int), np.array([1])],
-        ([0, 2], [], [1]),
+        DENSE, DENSE.astype(bool), DENSE.astype(int), sp.csr_matrix(DENSE), sp.csc_array(DENSE.astype(bool)),
+        sp.coo_matrix(DENSE.astype(np.int64)), [[2, 0], [], [1]], [[2, 0, 2], [], [1, 1, 1]], [(2.0, 0.0), (), (1.0,)],
+        [{0, 2}, set(), {1}], [np.array([0, 2]), np.array([], int), np.array([1])], ([0, 2], [], [1]),
         object_rows([0, 2], [], [1]),
     ],
     ids=lambda value: type(value).__name__,
-)
+)  # fmt: skip
 def test_every_form_of_the_labels_is_one(Y: object) -> None:
     csr = validate.labels(Y)
     np.testing.assert_array_equal(csr.to_scipy().toarray(), DENSE)
@@ -71,32 +60,18 @@ def test_a_flag_named_twice_is_one_label() -> None:
 @pytest.mark.parametrize(
     ("Y", "sentence"),
     [
-        (None, ("Y", "None")),
-        ("abc", ("Y", "str")),
-        (3, ("Y", "matrix")),
-        ({0: 1}, ("Y", "matrix")),
-        ([["whales"], ["sea"]], ("Y", "row 0", "label")),
-        ([[0], ["sea"]], "row 0"),
-        (["whales", "sea"], "row 0"),
-        (np.array(["whales", "sea"]), "row 0"),
-        ([[0], 3], (1, "Y", 3)),
-        ([[True, False], [False, True]], ("Y", "True and False", "np.asarray")),
-        ([[0], None], (1, "Y", "None")),
-        ([[0], [-1]], ("Y", -1, "row 1")),
-        ([[0], [1.5]], ("Y", "1.5", "row 1")),
-        ([0, -1], ("Y", -1, "row 1")),
-        ([0.0, np.nan], ("Y", "nan", "row 1")),
-        ([0.0, np.inf], ("Y", "inf", "row 1")),
-        ([[0], [2**31]], ("Y", "row 1")),
-        ([[0], [2**70]], ("Y", "row 1")),
-        ([[0], [[1, 2]]], "Y"),
-        (np.zeros((2, 2, 2)), "dimensions"),
-        (-DENSE, ("Y", "row 0", "negative")),
-        (sp.csr_matrix(np.array([[1, 0], [0, -2]])), ("Y", "row 1", "negative")),
-        (np.array([[np.nan]]), ("Y", "NaN")),
+        (None, ("Y", "None")), ("abc", ("Y", "str")), (3, ("Y", "matrix")), ({0: 1}, ("Y", "matrix")),
+        ([["whales"], ["sea"]], ("Y", "row 0", "label")), ([[0], ["sea"]], "row 0"), (["whales", "sea"], "row 0"),
+        (np.array(["whales", "sea"]), "row 0"), ([[0], 3], (1, "Y", 3)),
+        ([[True, False], [False, True]], ("Y", "True and False", "np.asarray")), ([[0], None], (1, "Y", "None")),
+        ([[0], [-1]], ("Y", -1, "row 1")), ([[0], [1.5]], ("Y", "1.5", "row 1")), ([0, -1], ("Y", -1, "row 1")),
+        ([0.0, np.nan], ("Y", "nan", "row 1")), ([0.0, np.inf], ("Y", "inf", "row 1")),
+        ([[0], [2**31]], ("Y", "row 1")), ([[0], [2**70]], ("Y", "row 1")), ([[0], [[1, 2]]], "Y"),
+        (np.zeros((2, 2, 2)), "dimensions"), (-DENSE, ("Y", "row 0", "negative")),
+        (sp.csr_matrix(np.array([[1, 0], [0, -2]])), ("Y", "row 1", "negative")), (np.array([[np.nan]]), ("Y", "NaN")),
         (np.array([1j]), "supported"),
     ],
-)
+)  # fmt: skip
 def test_what_is_no_label_matrix_is_a_sentence(Y: object, sentence: object) -> None:
     with raises(DataError, sentence):
         validate.labels(Y)
@@ -145,17 +120,11 @@ def test_weights() -> None:
 @pytest.mark.parametrize(
     ("weights", "sentence"),
     [
-        ([1, 2], ("(2,)", "X", "(3,)")),
-        (1.0, ("X", "sample_weight", "()")),
-        ([[1, 2, 3]], "(1, 3)"),
-        ([1, -1, 1], (-1, "row 1")),
-        ([1, np.nan, 1], ("nan", "row 1")),
-        ([1, np.inf, 1], ("inf", "row 1")),
-        ([1, 1e300, 1], "row 1"),
-        (["a", "b", "c"], "text"),
-        (sp.csr_matrix([[1, 2, 3]]), "dense"),
+        ([1, 2], ("(2,)", "X", "(3,)")), (1.0, ("X", "sample_weight", "()")), ([[1, 2, 3]], "(1, 3)"),
+        ([1, -1, 1], (-1, "row 1")), ([1, np.nan, 1], ("nan", "row 1")), ([1, np.inf, 1], ("inf", "row 1")),
+        ([1, 1e300, 1], "row 1"), (["a", "b", "c"], "text"), (sp.csr_matrix([[1, 2, 3]]), "dense"),
     ],
-)
+)  # fmt: skip
 def test_other_weights_are_refused(weights: object, sentence: object) -> None:
     with raises(DataError, sentence):
         validate.sample_weight(weights, 3)

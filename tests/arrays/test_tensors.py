@@ -1,7 +1,5 @@
 """PyTorch's tensors as features and labels: read where NumPy can, and a sentence where it can't."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from kit.errors import raises

@@ -1,7 +1,5 @@
 """These tests need the benchmarks and their results, which a source distribution hasn't."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"

@@ -1,7 +1,5 @@
 """The choices of XRLinear, labels without rows, data structures, macro-recall, and two revisions compared."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import shutil

@@ -1,7 +1,5 @@
 """The benchmark of Annif's backends: the files that it makes, and the section that it becomes."""
 
-from __future__ import annotations
-
 import configparser
 import csv
 import json

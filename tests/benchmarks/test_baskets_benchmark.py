@@ -1,7 +1,5 @@
 """What goes with a basket: the baskets that are reported choose no settings."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

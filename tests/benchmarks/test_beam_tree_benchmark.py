@@ -1,7 +1,5 @@
 """What benchmarks.beam_tree plans, prepares, tunes, and makes of finished rows."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Trainings on paper: a simulated cluster by hand and by its laws, tasks, the jobs of real trainings, the tables."""
 
-from __future__ import annotations
-
 import json
 import sys
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """What benchmarks.irli plans, computes, and makes of finished rows."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Overlap chosen by a matcher: equal to the reference implementation, within its limits, the same for all threads."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Sylvan beside its peers: what a busy machine leaves out, contenders that are added, and LibMultiLabel's runner."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

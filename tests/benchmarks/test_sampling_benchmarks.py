@@ -1,7 +1,5 @@
 """What benchmarks.sampling plans and makes of finished rows, and what it does beside training."""
 
-from __future__ import annotations
-
 import json
 import lzma
 from collections.abc import Iterator
@@ -11,12 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from benchmarks.sampling import (
-    cane_tables,
-    large_text,
-    trainings,
-    variance,
-)
+from benchmarks.sampling import cane_tables, large_text, trainings, variance
 from sylvan.sampling import HeadAndTailLoss, make_tail_sampler
 
 

@@ -1,7 +1,5 @@
 """Rows × labels of any size: the set, phases that add up, a training that doesn't fit, rows that replace each other."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What benchmarks.transformers plans, prepares, and makes of finished rows."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +15,9 @@ def row(contender: str, p5: float, spent: float, **more: Any) -> dict[str, Any]:
     shared = {"set": "eurlex57k", "rows": 100, "tests": 50, "contender": contender, "seed": 0}
     figures = {f"{name}@{k}": p5 for name in ("P", "R", "PSP") for k in (1, 3, 5, 10)}
     return {
-        **shared,
-        **figures,
-        "build": {"cpu_s": spent, "wall_s": spent + 1},
-        "ms_per_row": 1.0,
-        "p50_ms": 2.0,
-        "model_mb": 3.0,
-        **more,
-    }
+        **shared, **figures, "build": {"cpu_s": spent, "wall_s": spent + 1}, "ms_per_row": 1.0, "p50_ms": 2.0,
+        "model_mb": 3.0, **more,
+    }  # fmt: skip
 
 
 def tuned(contender: str, p5: float, spent: float, **more: Any) -> dict[str, Any]:

@@ -1,7 +1,5 @@
 """What all benchmarks share: processes that measure, books of rows, rooms that import downwards, tables in docs."""
 
-from __future__ import annotations
-
 import ast
 import importlib.util
 import json

@@ -1,7 +1,5 @@
 """A small corpus in every format, two models trained on it from the command line, and ways to call it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """``sylvan train beam-tree`` and ``lexical``, ``compress``, and the other verbs on what they saved."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """``sylvan check``: every kind of fault with an example, equal to a slow look at all pairs, and the exit codes."""
 
-from __future__ import annotations
-
 import tracemalloc
 from itertools import combinations
 from pathlib import Path

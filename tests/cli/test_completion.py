@@ -1,7 +1,5 @@
 """Shell completion: what the shells' scripts ask, answered; the scripts themselves; wrong questions."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import sys

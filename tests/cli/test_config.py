@@ -1,7 +1,5 @@
 """Configuration files: the same model as by options, the command line first, all errors reported together."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """``sylvan convert`` and training, predicting and evaluating on every format of text."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

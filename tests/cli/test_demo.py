@@ -1,7 +1,5 @@
 """The demo, and the commands that it says to try next, on a part of the sample."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import os

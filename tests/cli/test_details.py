@@ -1,7 +1,5 @@
 """``sylvan evaluate`` for each label, row and group, of files of answers, and two models side by side."""
 
-from __future__ import annotations
-
 import csv
 from collections import Counter
 from collections.abc import Callable

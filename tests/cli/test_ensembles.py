@@ -1,7 +1,5 @@
 """``sylvan ensemble``, and ``train`` of ensembles, rerankers and presets: joined, trained together, as in Python."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """``sylvan import``: folders of other libraries become models that predict and evaluate take."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """``sylvan index`` and ``sylvan search``: from files of vectors to files of neighbours."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal
@@ -145,9 +143,7 @@ def test_a_configuration_file(call: Any) -> None:
     call("index {base.npy} --config titles.toml --set n_repetitions=2")
     made = sylvan.load("i")
     assert (made.n_buckets, made.n_repetitions) == (8, 2)
-    Path("titles.toml").write_text(
-        '[parameters]\nbuckets = 8\n[text]\nngrams = [1, 2]\n[options]\nfolder = "x"\n',
-    )
+    Path("titles.toml").write_text('[parameters]\nbuckets = 8\n[text]\nngrams = [1, 2]\n[options]\nfolder = "x"\n')
     said = call("index {base.npy} --index b --config titles.toml", code=2).err
     for piece in ("no option 'folder'", "Did you mean 'n_buckets'", "A [text] table is for 'sylvan train'"):
         assert piece in said

@@ -1,7 +1,5 @@
 """``sylvan inspect`` and ``explain``: every kind of folder, row and output; what ``--test`` keeps; hostile names."""
 
-from __future__ import annotations
-
 import io
 import json
 import re

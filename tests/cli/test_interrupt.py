@@ -1,7 +1,5 @@
 """Ctrl-C, also while the library is loaded, closed pipes, full disks: a sentence at most, and nothing half-written."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import shutil

@@ -1,7 +1,5 @@
 """Trainings that are killed, resumed, begun anew and limited in memory, and disks without room: no model is lost."""
 
-from __future__ import annotations
-
 import ctypes
 import errno
 import os

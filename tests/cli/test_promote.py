@@ -1,7 +1,5 @@
 """``sylvan promote``: a better model takes the place of the live one in one step; whatever else is in a sentence."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Catalogue records, spreadsheets and folders of texts through the commands, with the ids of what is ranked."""
 
-from __future__ import annotations
-
 import csv
 import json
 import os

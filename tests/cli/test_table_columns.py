@@ -1,7 +1,5 @@
 """Tables as spreadsheets write them, fields of files: what is read, what is said, and what rankings keep of them."""
 
-from __future__ import annotations
-
 import csv
 from pathlib import Path
 from typing import Any

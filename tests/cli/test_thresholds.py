@@ -1,7 +1,5 @@
 """``sylvan thresholds``: the same figures as predictions have, what it says to set, branches, figures and refusals."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """``sylvan train xr-transformer`` and ``x-transformer``, and the other verbs on what they saved."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

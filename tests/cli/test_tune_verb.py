@@ -1,7 +1,5 @@
 """``sylvan tune``: a model, a report that reproduces it, errors that are sentences."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

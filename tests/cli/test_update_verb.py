@@ -1,7 +1,5 @@
 """``sylvan update``: labels renamed and removed, rows learned and forgotten; planned, undone, refused unchanged."""
 
-from __future__ import annotations
-
 import importlib
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Every wrong usage gets one sentence that says what is wrong, exit code 2, and never a traceback."""
 
-from __future__ import annotations
-
 import gzip
 import os
 from pathlib import Path

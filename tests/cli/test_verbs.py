@@ -1,7 +1,5 @@
 """The verbs on every format: what goes in, what comes out, and that all roads lead to the same answers."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import lzma

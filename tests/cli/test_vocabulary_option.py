@@ -1,7 +1,5 @@
 """``--vocabulary`` names labels that are codes, and ``--label-texts`` of train and update finds labels without rows."""
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The part of the contract about labels that are allowed or denied."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

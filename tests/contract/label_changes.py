@@ -1,7 +1,5 @@
 """The part of the contract about labels that get other names, or are removed."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any, ClassVar
 

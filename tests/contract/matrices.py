@@ -1,7 +1,5 @@
 """The part of the contract about arrays, for every model whose features are a matrix."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar
@@ -61,16 +59,10 @@ def data_frame(X: np.ndarray) -> Any:
 
 # Every form there is: tests/arrays. These see that a model asks for its features and labels there, and changes nothing.
 FORMS: dict[str, Callable[[np.ndarray], Any]] = {
-    "dense": np.array,
-    "float64 csr": lambda X: sp.csr_matrix(X.astype(np.float64)),
-    "csc_array": sp.csc_array,
-    "unsorted and repeated": unsorted,
-    "explicit zeros": with_zeros,
-    "non-contiguous": strided,
-    "read-only csr": frozen_csr,
-    "list of lists": lambda X: X.tolist(),
-    "data frame": data_frame,
-}
+    "dense": np.array, "float64 csr": lambda X: sp.csr_matrix(X.astype(np.float64)), "csc_array": sp.csc_array,
+    "unsorted and repeated": unsorted, "explicit zeros": with_zeros, "non-contiguous": strided,
+    "read-only csr": frozen_csr, "list of lists": lambda X: X.tolist(), "data frame": data_frame,
+}  # fmt: skip
 
 Y_FORMS: dict[str, Callable[[Known], Any]] = {
     "bool": lambda data: data.Y.astype(bool),
@@ -246,10 +238,7 @@ class MatrixContract(RankingContract):
                 self.make().fit(bad, data.Y)
 
     def test_corrupt_matrices_are_refused(self, fitted: Any, data: Known) -> None:
-        for attribute, at, value in (
-            ("indices", 0, 10**8),
-            ("indptr", 1, -7),
-        ):
+        for attribute, at, value in (("indices", 0, 10**8), ("indptr", 1, -7)):
             X, Y = sp.csr_matrix(data.X), sp.csr_matrix(data.Y)
             getattr(X, attribute)[at] = value
             getattr(Y, attribute)[at] = value

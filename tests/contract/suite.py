@@ -5,8 +5,6 @@
 arrays.
 """
 
-from __future__ import annotations
-
 import copy
 import multiprocessing
 import pickle

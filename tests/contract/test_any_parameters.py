@@ -1,7 +1,5 @@
 """XRLinear and BeamTreeClassifier with any parameters and data: they answer, or say in a sentence why not."""
 
-from __future__ import annotations
-
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -17,12 +15,9 @@ from sylvan import BeamTreeClassifier, LabelTree, TopK, XRLinear
 from sylvan.errors import SylvanError
 
 PARAMETERS: dict[str, st.SearchStrategy[Any]] = {
-    "branching": st.sampled_from([2, 3, 16]),
-    "beam": st.sampled_from([1, 2, 10, 10**6]),
-    "bias": st.sampled_from([0.0, 1.0, 1e3]),
-    "n_jobs": st.sampled_from([1, 3]),
-    "seed": st.integers(0, 2**31 - 1),
-}
+    "branching": st.sampled_from([2, 3, 16]), "beam": st.sampled_from([1, 2, 10, 10**6]),
+    "bias": st.sampled_from([0.0, 1.0, 1e3]), "n_jobs": st.sampled_from([1, 3]), "seed": st.integers(0, 2**31 - 1),
+}  # fmt: skip
 OF_LABELS: dict[str, st.SearchStrategy[Any]] = {
     **PARAMETERS,
     "max_leaf": st.sampled_from([1, 2, 5, 100]),

@@ -1,7 +1,5 @@
 """BeamTreeClassifier fulfils the contract, as far as it is for one class a row."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Ensemble keeps the contract: over matrices, with weights fitted, and over texts with several vectorisers."""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar
 
 from contract.matrices import FEW_FORMS, MatrixContract

@@ -1,7 +1,5 @@
 """IRLIClassifier keeps the contract."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

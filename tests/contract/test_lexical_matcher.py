@@ -1,7 +1,5 @@
 """LexicalMatcher holds the contract of everything that ranks texts; labels have names of their features' words."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

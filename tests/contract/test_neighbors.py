@@ -1,7 +1,5 @@
 """NeighborRanker keeps the contract."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from contract.matrices import MatrixContract

@@ -1,7 +1,5 @@
 """Reranker holds the contract: over matrices, and over texts with labels' own words."""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar
 
 import numpy as np

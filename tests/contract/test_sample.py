@@ -1,7 +1,5 @@
 """The contract's heaviest clauses on the bundled real sample, whose sizes reach every path of the kernels."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -3,8 +3,6 @@
 Sylvan doesn't import scikit-learn; its tools ask an estimator for ``__sklearn_tags__``, and only then is it loaded.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Iterator
 from typing import Any
@@ -113,12 +111,9 @@ def test_cross_validation(model: Any, form: str) -> None:
     data = known()
     named = [[f"label {i:02d}" for i in row] for row in data.labels]
     Y = {
-        "dense": data.Y,
-        "sparse": sp.csr_matrix(data.Y),
-        "lists": data.labels,
-        "names": named,
+        "dense": data.Y, "sparse": sp.csr_matrix(data.Y), "lists": data.labels, "names": named,
         "binarized": MultiLabelBinarizer().fit_transform(named),
-    }[form]
+    }[form]  # fmt: skip
     if form == "sparse":  # cross_val_score takes no sparse labels from anybody
         assert GridSearchCV(model, {"n_jobs": [1]}, cv=3).fit(data.X, Y).best_score_ > 0.8
     elif form in ("lists", "names"):

@@ -1,7 +1,5 @@
 """TextModel holds the contract of everything that ranks."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from contract.texts import TextContract

@@ -1,7 +1,5 @@
 """XRLinear keeps the contract: as one layer, as a tree, and with the other settings that change its arrays."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -36,15 +34,9 @@ class TestMatcherAware(MatrixContract):
 
     def make(self, **params: Any) -> XRLinear:
         own: dict[str, Any] = {
-            "branching": 3,
-            "max_leaf": 4,
-            "negatives": "tfn+man",
-            "loss": "logistic",
-            "cost": 10.0,
-            "weight_dtype": "float32",
-            "combine": "sigmoid",
-            "threshold": 0.0,
-        }
+            "branching": 3, "max_leaf": 4, "negatives": "tfn+man", "loss": "logistic", "cost": 10.0,
+            "weight_dtype": "float32", "combine": "sigmoid", "threshold": 0.0,
+        }  # fmt: skip
         return XRLinear(**{**own, **params})
 
 

@@ -1,7 +1,5 @@
 """XRTransformer and XTransformer keep the contract of everything that ranks, with a bag of hashed words as encoder."""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar
 
 import pytest

@@ -1,7 +1,5 @@
 """What ranks texts is asked in words, and answers by names."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The part of the contract about models that learn a label that comes later."""
 
-from __future__ import annotations
-
 import copy
 import sys
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """Fields of records beside text and labels, from every reader to every writer; rankings as files of any kind."""
 
-from __future__ import annotations
-
 import datetime
 import json
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Any division of a matrix into parts gives the model of the matrix; odd files become right parts or a sentence."""
 
-from __future__ import annotations
-
 import gzip
 import itertools
 import json
@@ -26,21 +24,11 @@ from sylvan.data.parts.part_folders import write_part
 from sylvan.errors import DataError
 
 PARAMETERS: dict[str, Any] = {
-    "negatives": ["tfn", "man", "tfn+man"],
-    "n_trees": [1, 2],
-    "branching": [2, 3],
-    "max_leaf": [1, 4, 100],
-    "overlap": [1, 2],
-    "spectral_dimensions": [3],
-    "scaling": ["auto", "none"],
-    "keep_rows": [False],
-    "calibration_folds": [1, 2],
-    "normalize": [False, True],
-    "embedding": ["pifa", "spectral"],
-    "calibration": [None, "isotonic"],
-    "tail": [None, "psp"],
-    "seed": [0, 1],
-}
+    "negatives": ["tfn", "man", "tfn+man"], "n_trees": [1, 2], "branching": [2, 3], "max_leaf": [1, 4, 100],
+    "overlap": [1, 2], "spectral_dimensions": [3], "scaling": ["auto", "none"], "keep_rows": [False],
+    "calibration_folds": [1, 2], "normalize": [False, True], "embedding": ["pifa", "spectral"],
+    "calibration": [None, "isotonic"], "tail": [None, "psp"], "seed": [0, 1],
+}  # fmt: skip
 
 
 def divided(folder: Path, X: Csr, Y: Csr | None, edges: list[int]) -> list[str]:

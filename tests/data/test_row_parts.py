@@ -1,7 +1,5 @@
 """Rows in folders and in parts are the rows of one matrix, whichever are taken; what is damaged or missing is named."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import pickle

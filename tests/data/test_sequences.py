@@ -1,7 +1,5 @@
 """Sequences of interactions: both layouts, the filter, order, names, hostile lines, round trips."""
 
-from __future__ import annotations
-
 import gzip
 import lzma
 from collections import Counter
@@ -109,9 +107,7 @@ def naive_core(pairs: list[tuple[int, int]], least: int, until_stable: bool) -> 
 
 @settings(max_examples=60, deadline=None)
 @given(
-    st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), min_size=1, max_size=60),
-    st.integers(1, 5),
-    st.booleans(),
+    st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), min_size=1, max_size=60), st.integers(1, 5), st.booleans()
 )
 def test_the_filter_agrees_with_a_naive_reference(pairs: list[tuple[int, int]], least: int, until_stable: bool) -> None:
     wanted = naive_core(pairs, least, until_stable)

@@ -1,7 +1,5 @@
 """Packed, damaged, missing and half-written files."""
 
-from __future__ import annotations
-
 import bz2
 import gzip
 import io
@@ -39,9 +37,7 @@ def test_missing_folder_and_unreadable(tmp_path, load):
 
 
 @pytest.mark.parametrize("load", READERS)
-@pytest.mark.parametrize(
-    ("suffix", "pack"), [(".gz", gzip.compress), (".xz", lzma.compress), (".bz2", bz2.compress)]
-)
+@pytest.mark.parametrize(("suffix", "pack"), [(".gz", gzip.compress), (".xz", lzma.compress), (".bz2", bz2.compress)])
 def test_damaged_packing(tmp_path, load, suffix, pack):
     path = tmp_path / f"a{suffix}"
     path.write_bytes(b"0 0:1\n")

@@ -1,7 +1,5 @@
 """Names and ids."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 

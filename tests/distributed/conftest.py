@@ -1,8 +1,6 @@
 """A small Ray cluster of several nodes on this machine, started once; each module connects to it and leaves it, as a
 test elsewhere that starts Ray would join it and find its CPUs taken."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A driver that trains on a cluster until it is killed: ``python ray_driver.py ADDRESS PARTS CHECKPOINT``."""
 
-from __future__ import annotations
-
 import sys
 
 import sylvan

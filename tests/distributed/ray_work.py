@@ -1,7 +1,5 @@
 """Work for jobs: functions that workers can import."""
 
-from __future__ import annotations
-
 import os
 import signal
 import time

@@ -1,7 +1,5 @@
 """The recipes among the examples, as modules: functions of theirs go to workers by value, as those of a script do."""
 
-from __future__ import annotations
-
 import importlib.util
 from pathlib import Path
 from typing import Any

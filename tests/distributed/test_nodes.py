@@ -1,7 +1,5 @@
 """Every node of a cluster is asked; one that leaves meanwhile is none, one that can't answer is named."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

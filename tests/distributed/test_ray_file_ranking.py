@@ -1,7 +1,5 @@
 """Files ranked on a Ray cluster: the bytes of one machine, whole or not there, whichever worker is lost."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import os
@@ -181,14 +179,11 @@ def test_only_one_process_ranks_into_a_folder(cluster: Any, saved: Any, shards: 
     ("names", "options", "sentence"),
     [
         (["a.jsonl", "b/a.jsonl"], {}, ("b/a.jsonl", "into 'a.jsonl'")),
-        (["a.jsonl", "a.txt"], {}, ("a.jsonl", "a.txt")),
-        (["out/a.jsonl"], {}, "a.jsonl"),
-        ([], {}, "files"),
-        (["a.jsonl"], {"format": "csv"}, ("jsonl", "parquet", "csv")),
-        (["a.jsonl"], {"allowed": "Whaling"}, "allowed"),
+        (["a.jsonl", "a.txt"], {}, ("a.jsonl", "a.txt")), (["out/a.jsonl"], {}, "a.jsonl"), ([], {}, "files"),
+        (["a.jsonl"], {"format": "csv"}, ("jsonl", "parquet", "csv")), (["a.jsonl"], {"allowed": "Whaling"}, "allowed"),
         (["a.jsonl"], {"k": 0}, ("'k'", 0)),
     ],
-)
+)  # fmt: skip
 def test_what_makes_no_ranking(
     names: list[str], options: dict[str, Any], sentence: object, saved: Any, tmp_path: Path
 ) -> None:

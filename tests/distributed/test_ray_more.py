@@ -1,7 +1,5 @@
 """On a Ray cluster, trials of rates, vectors of encoders and the trainings of a tuning have the same bits as here."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

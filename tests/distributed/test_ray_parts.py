@@ -1,7 +1,5 @@
 """Trainings on a cluster from rows in parts: the bits of one machine, whatever is lost, killed or damaged."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

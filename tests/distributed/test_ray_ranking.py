@@ -1,7 +1,5 @@
 """Rows ranked on a Ray cluster have the answers of one machine, in order, whichever worker is lost."""
 
-from __future__ import annotations
-
 import functools
 import os
 import re

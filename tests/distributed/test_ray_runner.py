@@ -1,7 +1,5 @@
 """Trainings on a Ray cluster have the same bits as on threads; whatever is lost is done again, or said."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from pathlib import Path

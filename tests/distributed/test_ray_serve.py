@@ -1,7 +1,5 @@
 """The recipe for Ray Serve: replicas answer as the model does, whatever becomes of one of them."""
 
-from __future__ import annotations
-
 import http.client
 import json
 import os

@@ -1,7 +1,5 @@
 """An index whose shards live on a Ray cluster answers as one in this process; what is lost is had again, or said."""
 
-from __future__ import annotations
-
 import copy
 import gc
 import os
@@ -30,17 +28,9 @@ pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning")
 BASE = np.random.default_rng(0).normal(size=(301, 5)).astype(np.float32)
 QUERIES = np.random.default_rng(1).normal(size=(20, 5)).astype(np.float32)
 SHARD = IRLIIndex(
-    "learned",
-    n_buckets=8,
-    n_repetitions=3,
-    hidden=16,
-    choices=3,
-    probes=3,
-    n_neighbors=10,
-    rounds=1,
-    epochs_per_round=1,
-    n_jobs=1,
-)
+    "learned", n_buckets=8, n_repetitions=3, hidden=16, choices=3, probes=3, n_neighbors=10, rounds=1,
+    epochs_per_round=1, n_jobs=1,
+)  # fmt: skip
 SHARDS = ray_shards(cpus_per_shard=0.2, start_timeout=PATIENCE)
 
 

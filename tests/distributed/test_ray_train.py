@@ -1,7 +1,5 @@
 """The recipe for Ray Train: two of its processes fine-tune an encoder to the bits of two that torchrun starts."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

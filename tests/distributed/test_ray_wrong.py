@@ -1,7 +1,5 @@
 """Whatever is wrong with a cluster, or with what is asked of it, is one sentence, and soon."""
 
-from __future__ import annotations
-
 import json
 import os
 import socket

@@ -1,7 +1,5 @@
 """What the simulation of a cluster is told of a training is what the Ray runner does."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

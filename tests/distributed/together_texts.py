@@ -1,7 +1,5 @@
 """Texts for two processes to learn from together, and the model that does; torchrun calls this file with a folder."""
 
-from __future__ import annotations
-
 import os
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A process that asks for clusters that can't be had; what each answer was goes to stdout as a line of JSON."""
 
-from __future__ import annotations
-
 import json
 import socket
 from typing import Any
@@ -30,14 +28,9 @@ if __name__ == "__main__":
         another.listen()
         silent = answer(f"127.0.0.1:{another.getsockname()[1]}")
     answers = {
-        "silent": silent,
-        "no address": answer("nonsense"),
-        "empty": answer(""),
-        "client": answer("ray://10.0.0.1:10001"),
-        "unknown option": answer(colour="red"),
-        "no number": answer(num_cpus="two"),
-        "negative": answer(num_cpus=-1),
-        "threads": answer(n_jobs=0, num_cpus=1, **SMALL),
-        "no CPUs": answer(num_cpus=0, **SMALL),
-    }
+        "silent": silent, "no address": answer("nonsense"), "empty": answer(""),
+        "client": answer("ray://10.0.0.1:10001"), "unknown option": answer(colour="red"),
+        "no number": answer(num_cpus="two"), "negative": answer(num_cpus=-1),
+        "threads": answer(n_jobs=0, num_cpus=1, **SMALL), "no CPUs": answer(num_cpus=0, **SMALL),
+    }  # fmt: skip
     print(json.dumps(answers))

@@ -8,8 +8,6 @@ Called with the path of a socket, and of the installed command if there is one, 
 of a socket, ``--``, and words, it is the command.
 """
 
-from __future__ import annotations
-
 import array
 import contextlib
 import importlib

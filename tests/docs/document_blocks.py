@@ -1,7 +1,5 @@
 """The code blocks of a Markdown file, and how they are run: in order, in one folder, as a reader would."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import os

@@ -1,7 +1,5 @@
 """The check of a built site finds links and anchors that lead nowhere, and what wouldn't be there offline."""
 
-from __future__ import annotations
-
 import importlib.util
 from pathlib import Path
 from types import ModuleType

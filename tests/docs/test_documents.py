@@ -1,7 +1,5 @@
 """Every Python and shell block of the documents runs as it stands, in order, in one empty folder a file."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path

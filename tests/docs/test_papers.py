@@ -1,7 +1,5 @@
 """The pages about the papers name files that exist, and every table's rows name code or results."""
 
-from __future__ import annotations
-
 import ast
 import re
 from pathlib import Path

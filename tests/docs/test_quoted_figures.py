@@ -1,7 +1,5 @@
 """Figures that tutorials quote are those of the results, which are made from benchmarks/results."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

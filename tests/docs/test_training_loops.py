@@ -1,7 +1,5 @@
 """The recipes of docs/training-loop.md for other libraries' loops train, where these libraries are installed."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Every example runs as it stands."""
 
-from __future__ import annotations
-
 import re
 import runpy
 from pathlib import Path

@@ -1,7 +1,5 @@
 """explain: what every model answers, its three forms, examples beside a loop over them, and every refusal."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from dataclasses import replace

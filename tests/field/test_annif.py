@@ -1,7 +1,5 @@
 """Annif's corpora and vocabularies as libraries have them: the bytes of files, a command, and the right value."""
 
-from __future__ import annotations
-
 import bz2
 import json
 import socket

@@ -1,7 +1,5 @@
 """What the command line says when something is wrong: options, as they are typed, and never Python's arguments."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Evaluation over all rows and labels of a file: values worked out by hand."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 import json

@@ -1,7 +1,5 @@
 """Files as people have them: the bytes of one, what is done with it, and the right value or a message."""
 
-from __future__ import annotations
-
 import bz2
 import codecs
 import csv

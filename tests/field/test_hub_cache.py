@@ -1,7 +1,5 @@
 """A damaged copy in the Hub's cache: the error says how the model is fetched again."""
 
-from __future__ import annotations
-
 import importlib
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Labels as people have them: numbers, blanks, forms of one name; what every model and metric makes of them."""
 
-from __future__ import annotations
-
 import itertools
 import unicodedata
 import warnings
@@ -36,12 +34,9 @@ TEXT_MODELS: dict[str, Callable[[], Any]] = {
 }
 MODELS = [*MATRIX_MODELS, *TEXT_MODELS]
 IDS = {
-    "from 0": [0, 1, 2, 3],
-    "from 1": [1, 2, 3, 4],
-    "tens": [10, 20, 30, 40],
-    "products": [7, 1_048_575, 1_048_576, 5_000_000],
-    "books": [3, 50_000_000, 2_000_000_000, 9_783_161_484_100],
-}
+    "from 0": [0, 1, 2, 3], "from 1": [1, 2, 3, 4], "tens": [10, 20, 30, 40],
+    "products": [7, 1_048_575, 1_048_576, 5_000_000], "books": [3, 50_000_000, 2_000_000_000, 9_783_161_484_100],
+}  # fmt: skip
 
 
 def made(name: str) -> tuple[Any, Any]:
@@ -136,16 +131,12 @@ DIGITS = XRLinear(n_jobs=1).fit(X, np.array(["10", "20", "30", "40"])[PLACES])
 @pytest.mark.parametrize(
     ("model", "Y", "expected"),
     [
-        (NAMED, WOODS, 1.0),
-        (NAMED, [[wood] for wood in WOODS], 1.0),
-        (NAMED, [[f" {wood} "] for wood in WOODS], 1.0),
-        (NAMED, NAMED.vocabulary_.encode([[wood] for wood in WOODS]), 1.0),
-        (NAMED, [*WOODS[:16], *["palm"] * 16], 0.5),
-        (NAMED, ["palm"] * 32, 0.0),
-        (DIGITS, ((PLACES + 1) * 10).tolist(), 1.0),
+        (NAMED, WOODS, 1.0), (NAMED, [[wood] for wood in WOODS], 1.0), (NAMED, [[f" {wood} "] for wood in WOODS], 1.0),
+        (NAMED, NAMED.vocabulary_.encode([[wood] for wood in WOODS]), 1.0), (NAMED, [*WOODS[:16], *["palm"] * 16], 0.5),
+        (NAMED, ["palm"] * 32, 0.0), (DIGITS, ((PLACES + 1) * 10).tolist(), 1.0),
         (DIGITS, [str(label) for label in (PLACES + 1) * 10], 1.0),
     ],
-)
+)  # fmt: skip
 def test_metrics_look_names_up(model: Any, Y: Any, expected: float) -> None:
     assert metrics.precision(Y, model.rank(X, k=1), at=1) == {1: expected}
     assert metrics.evaluate(Y, model.rank(X, k=1), at=1)["P@1"] == expected

@@ -1,7 +1,5 @@
 """Probabilities where labels are rare: as many answers are right as their probabilities add up to."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

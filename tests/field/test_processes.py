@@ -1,7 +1,5 @@
 """What a process has: few descriptors for mapped models, and an application without sources."""
 
-from __future__ import annotations
-
 import importlib.util
 import marshal
 import os

@@ -1,7 +1,5 @@
 """Recommenders and tasks as people use them: files of ratings, flat histories, unknown items, other widths."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

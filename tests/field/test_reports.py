@@ -3,8 +3,6 @@
 docs/project/field-reports.md lists them with their numbers and verdicts.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re

@@ -1,7 +1,5 @@
 """What the service answers to requests and settings as they come in from the field: (request, status, body)."""
 
-from __future__ import annotations
-
 import codecs
 import functools
 import gzip
@@ -32,13 +30,10 @@ from sylvan.serve.settings import ServedFolder
 
 # Codes, what they are called, and words of texts about them. Two are called alike.
 SUBJECTS = {
-    "u:1": ("Whaling", "whales harpoon sea hunting"),
-    "u:2": ("Baking", "bread oven flour cakes"),
-    "u:3": ("Bank", "money loans interest credit"),
-    "u:4": ("Bank", "river shore reeds water"),
-    "u:5": ("Poetry", "verse rhyme poems metre"),
-    "u:6": ("Gardens", "roses soil spade seeds"),
-}
+    "u:1": ("Whaling", "whales harpoon sea hunting"), "u:2": ("Baking", "bread oven flour cakes"),
+    "u:3": ("Bank", "money loans interest credit"), "u:4": ("Bank", "river shore reeds water"),
+    "u:5": ("Poetry", "verse rhyme poems metre"), "u:6": ("Gardens", "roses soil spade seeds"),
+}  # fmt: skip
 
 
 @functools.cache
@@ -67,15 +62,11 @@ def neighbors() -> TextModel:
 
 # Models of every kind that explains; those over texts take examples.
 KINDS: dict[str, Any] = {
-    "xr": xr,
-    "trees": lambda: xr(n_trees=2),
-    "neighbors": neighbors,
-    "lexical": lexical,
+    "xr": xr, "trees": lambda: xr(n_trees=2), "neighbors": neighbors, "lexical": lexical,
     "inside": lambda: TextModel(model=Ensemble([XRLinear(n_jobs=1), NeighborRanker(n_jobs=1)])),
-    "ensemble": lambda: Ensemble([xr(), neighbors(), lexical()]),
-    "lexical-first": lambda: Ensemble([lexical(), xr()]),
+    "ensemble": lambda: Ensemble([xr(), neighbors(), lexical()]), "lexical-first": lambda: Ensemble([lexical(), xr()]),
     "reranker": lambda: Reranker([xr(), lexical()], n_trees=5),
-}
+}  # fmt: skip
 
 
 pytestmark = pytest.mark.filterwarnings("ignore:The labels are codes")
@@ -284,14 +275,11 @@ def test_clients_read_why_a_long_body_is_refused(folder: Path, tmp_path: Path) -
 
 # Keys as they are given: whether the server starts, and the words of its refusal.
 KEYS = [
-    ("0123456789abcdef", None),
-    ("0123456789abcde", "at least 16 characters. Got 15"),
-    ("", "at least 16 characters. Got 0"),
-    (" 0123456789abcdef", "without blanks around"),
-    ("0123456789abcdef\n", "without blanks around"),
-    ("0123456789\tabcdef", "ASCII characters"),
+    ("0123456789abcdef", None), ("0123456789abcde", "at least 16 characters. Got 15"),
+    ("", "at least 16 characters. Got 0"), (" 0123456789abcdef", "without blanks around"),
+    ("0123456789abcdef\n", "without blanks around"), ("0123456789\tabcdef", "ASCII characters"),
     ("0123456789abcdéf", "ASCII characters"),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("key", "words"), KEYS)

@@ -1,7 +1,5 @@
 """Texts as people have them: every script has whole words, and a text that a model knows nothing of gets no labels."""
 
-from __future__ import annotations
-
 import json
 import unicodedata
 from collections.abc import Sequence
@@ -19,44 +17,27 @@ from sylvan.errors import ParameterError
 # Of two subjects, words that are told apart by their marks, or stand in runs without spaces; and a pair of texts with
 # the same words that a person, a keyboard or a converter of files writes otherwise.
 SUBJECTS = {
-    "Hindi": ["मोती नदी किताब", "माता नाद कीट"],
-    "Tamil": ["கடல் மீன் படகு", "காடு மான் பாடு"],
-    "Telugu": ["కలం పుస్తకం", "కాలం పస్తు"],
-    "Nepali": ["पहाड हिउँ", "पाहुना हाउ"],
-    "Thai": ["ทะเลและปลา", "ภูเขาและป่า"],
-    "Lao": ["ທະເລແລະປາ", "ພູເຂົາ"],
-    "Khmer": ["សមុទ្រនិងត្រី", "ភ្នំនិងព្រៃ"],
-    "Chinese": ["海洋和鱼类", "高山与森林"],
-    "Arabic with vowel signs": ["كَتَبَ كِتَابٌ", "كُتِبَ كُتُبٌ"],
-    "Hebrew with points": ["סֵפֶר יָם", "סָפַר יוֹם"],
-    "Vietnamese": ["bò sữa", "bổ sứa"],
+    "Hindi": ["मोती नदी किताब", "माता नाद कीट"], "Tamil": ["கடல் மீன் படகு", "காடு மான் பாடு"],
+    "Telugu": ["కలం పుస్తకం", "కాలం పస్తు"], "Nepali": ["पहाड हिउँ", "पाहुना हाउ"],
+    "Thai": ["ทะเลและปลา", "ภูเขาและป่า"], "Lao": ["ທະເລແລະປາ", "ພູເຂົາ"], "Khmer": ["សមុទ្រនិងត្រី", "ភ្នំនិងព្រៃ"],
+    "Chinese": ["海洋和鱼类", "高山与森林"], "Arabic with vowel signs": ["كَتَبَ كِتَابٌ", "كُتِبَ كُتُبٌ"],
+    "Hebrew with points": ["סֵפֶר יָם", "סָפַר יוֹם"], "Vietnamese": ["bò sữa", "bổ sứa"],
     "German": ["Bücher für Müller", "Buche fur Muller"],
-}
+}  # fmt: skip
 SAME = [
     ("Müller in Köln", unicodedata.normalize("NFD", "Müller in Köln")),
     ("tiếng Việt", unicodedata.normalize("NFD", "tiếng Việt")),
     ("한국어 책", unicodedata.normalize("NFD", "한국어 책")),
-    ("がぎぐ", unicodedata.normalize("NFD", "がぎぐ")),
-    ("Ångström", "\u212bngstro\u0308m"),
-    ("क़िताब", "\u0958िताब"),
-    ("Donaudampfschiff", "Donau\u00addampf\u00adschiff"),
-    ("می‌روم", "می‌\u200cروم".replace("\u200c\u200c", "\u200c")),
-    ("شركة", "\u200fشركة\u200f"),
-    ("office", "of\u2060fice"),
-    ("葛城", "葛\U000e0100城"),
-]
+    ("がぎぐ", unicodedata.normalize("NFD", "がぎぐ")), ("Ångström", "\u212bngstro\u0308m"), ("क़िताब", "\u0958िताब"),
+    ("Donaudampfschiff", "Donau\u00addampf\u00adschiff"), ("می‌روم", "می‌\u200cروم".replace("\u200c\u200c", "\u200c")),
+    ("شركة", "\u200fشركة\u200f"), ("office", "of\u2060fice"), ("葛城", "葛\U000e0100城"),
+]  # fmt: skip
 WORDS = [  # a text, and its words as they are counted
-    ("हिन्दी की किताबें", ["हिन्दी", "की", "किताबें"]),
-    ("தமிழ் நூல்", ["தமிழ்", "நூல்"]),
-    ("తెలుగు పుస్తకం", ["తెలుగు", "పుస్తకం"]),
-    ("كِتَابٌ جَدِيد", ["كِتَابٌ", "جَدِيد"]),
-    ("סֵפֶר", ["סֵפֶר"]),
-    ("co\u00adop zero\u200bwidth", ["coop", "zero", "width"]),
-    ("\u0301ab \u00adcd", ["ab", "cd"]),
-    ("กินปลา", ["กิ", "น", "ป", "ล", "า"]),
-    ("e\u0301te\u0301", ["été"]),
-    ("x\u0302y", ["x\u0302y"]),
-]
+    ("हिन्दी की किताबें", ["हिन्दी", "की", "किताबें"]), ("தமிழ் நூல்", ["தமிழ்", "நூல்"]),
+    ("తెలుగు పుస్తకం", ["తెలుగు", "పుస్తకం"]), ("كِتَابٌ جَدِيد", ["كِتَابٌ", "جَدِيد"]), ("סֵפֶר", ["סֵפֶר"]),
+    ("co\u00adop zero\u200bwidth", ["coop", "zero", "width"]), ("\u0301ab \u00adcd", ["ab", "cd"]),
+    ("กินปลา", ["กิ", "น", "ป", "ล", "า"]), ("e\u0301te\u0301", ["été"]), ("x\u0302y", ["x\u0302y"]),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("script", SUBJECTS)
@@ -204,15 +185,12 @@ def test_the_command_line_counts_them(call: Any, refused: Any) -> None:
 @pytest.mark.parametrize(
     ("text", "term", "there"),
     [
-        ("Der Mu\u0308ller malt", "m\u00fcller", "Mu\u0308ller"),
-        ("हिन्दी की किताबें", "किताबें", "किताबें"),
-        ("हिन्दी की किताबें", "हिन्दी की", "हिन्दी की"),
-        ("हिन्दी की किताबें", "हिन", None),
-        ("Donau\u00addampf", "donaudampf", "Donau\u00addampf"),
-        ("ฉันกินปลาทู", "ปล", "ปล"),
+        ("Der Mu\u0308ller malt", "m\u00fcller", "Mu\u0308ller"), ("हिन्दी की किताबें", "किताबें", "किताबें"),
+        ("हिन्दी की किताबें", "हिन्दी की", "हिन्दी की"), ("हिन्दी की किताबें", "हिन", None),
+        ("Donau\u00addampf", "donaudampf", "Donau\u00addampf"), ("ฉันกินปลาทู", "ปล", "ปล"),
         ("A white whale", "whale", "whale"),
     ],
-)
+)  # fmt: skip
 def test_words_are_shown_where_they_stand_in_the_text_that_was_given(text: str, term: str, there: str | None) -> None:
     pytest.importorskip("msgspec")
     from sylvan.serve.answers import find_terms

@@ -3,8 +3,6 @@
 Right values are those of torch's own cross_entropy, and of the same call with int64 targets.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
@@ -64,12 +62,9 @@ SAMPLED: dict[str, Callable[..., Any]] = {
 }
 LOSSES = {"full": FullSoftmaxLoss, "full, chunk 7": lambda **more: FullSoftmaxLoss(chunk_size=7, **more), **SAMPLED}
 MASKS = {
-    "the padding item": [0],
-    "the first half": range(N // 2),
-    "the end of a padded vocabulary": range(N - 20, N),
-    "every second": range(0, N, 2),
-    "all but two": range(2, N),
-}
+    "the padding item": [0], "the first half": range(N // 2), "the end of a padded vocabulary": range(N - 20, N),
+    "every second": range(0, N, 2), "all but two": range(2, N),
+}  # fmt: skip
 
 
 def problem(mask: Any, seed: int = 0) -> tuple[Tensor, nn.Parameter, Tensor, Tensor]:

@@ -1,7 +1,5 @@
 """Vectors and features as people have them: columns of lists, frames, one index for several threads."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """What a person does with a loaded model; a spoiled one must do it, or say in a sentence why not."""
 
-from __future__ import annotations
-
 import contextlib
 from itertools import pairwise
 from typing import Any

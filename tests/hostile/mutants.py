@@ -5,8 +5,6 @@ adversary makes: manifest, headers, sizes and checksums all agree with each othe
 that nothing but its verification stands between it and the kernels.
 """
 
-from __future__ import annotations
-
 import copy
 import json
 import os
@@ -203,11 +201,8 @@ def folder_mutants(original: Path) -> Iterator[Mutant]:
         os.mkfifo(folder.remove(name))
 
     wholes = {
-        "an empty folder": Folder.clear,
-        "only the manifest": without_arrays,
-        "a file": to_file,
-        "no folder": gone,
-    }
+        "an empty folder": Folder.clear, "only the manifest": without_arrays, "a file": to_file, "no folder": gone,
+    }  # fmt: skip
     for how, apply in wholes.items():
         yield Mutant(how, apply, how)
     ways: dict[str, Callable[[Folder, str], Any]] = {
@@ -404,14 +399,10 @@ def array_mutants(at: list[Any], array: np.ndarray, field: str) -> Iterator[Muta
 
     flat = array.reshape(-1)
     sizes = {
-        "one fewer": flat[:-1],
-        "one more": np.append(flat, flat[-1:] if flat.size else np.zeros(1, array.dtype)),
-        "none": flat[:0],
-        "only the first": flat[:1],
-        "twice as many": np.concatenate([flat, flat]),
-        "one dimension more": array[..., None],
-        "no dimension": np.zeros((), array.dtype),
-    }
+        "one fewer": flat[:-1], "one more": np.append(flat, flat[-1:] if flat.size else np.zeros(1, array.dtype)),
+        "none": flat[:0], "only the first": flat[:1], "twice as many": np.concatenate([flat, flat]),
+        "one dimension more": array[..., None], "no dimension": np.zeros((), array.dtype),
+    }  # fmt: skip
     if array.ndim > 1:
         sizes |= {
             "turned": array.T,

@@ -1,7 +1,5 @@
 """The models that are spoiled: one small one of each kind, and a synthetic kind that uses every need_* helper."""
 
-from __future__ import annotations
-
 import importlib
 import tempfile
 from collections.abc import Callable
@@ -83,13 +81,9 @@ def vocabulary(folder: Path) -> None:
 
 
 SENTENCES = [
-    "the white whale of the south seas",
-    "a history of whale hunting and the sea",
-    "poems of the forest and the sea",
-    "Märchen aus dem Walde",
-    "the forest in winter, poems",
-    "die Geschichte der Seefahrt",
-] * 4
+    "the white whale of the south seas", "a history of whale hunting and the sea", "poems of the forest and the sea",
+    "Märchen aus dem Walde", "the forest in winter, poems", "die Geschichte der Seefahrt",
+] * 4  # fmt: skip
 HEADINGS = [["whaling", "sea"], ["whaling", "history"], ["poetry", "sea"], ["Märchen"], ["poetry"], ["history"]] * 4
 
 

@@ -4,8 +4,6 @@ Each specimen is spoiled in a few thousand ways, and each spoiled folder is load
 process beside this one: the outcome must be a ModelError's sentence, or a model that works.
 """
 
-from __future__ import annotations
-
 import functools
 import json
 import os
@@ -42,14 +40,9 @@ class Worker:
 
     def __init__(self) -> None:
         self.process = start(
-            [sys.executable, "-m", "hostile.worker"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            encoding="utf-8",
-            env=environment(TESTS) | MALLOC,
-            lasting=True,
-        )
+            [sys.executable, "-m", "hostile.worker"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE, encoding="utf-8", env=environment(TESTS) | MALLOC, lasting=True,
+        )  # fmt: skip
         self.lines: queue.Queue[str] = queue.Queue()
         self.errors: list[str] = []
         for target in (self._read_lines, self._read_errors):

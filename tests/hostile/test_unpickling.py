@@ -4,8 +4,6 @@ Python tells its audit hooks whenever an unpickler looks up a class or a functio
 The static half, no import of pickle anywhere, is among the tests of the sources.
 """
 
-from __future__ import annotations
-
 import json
 import pickle
 from pathlib import Path

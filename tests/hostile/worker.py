@@ -4,8 +4,6 @@ Reads lines of JSON from its input, {"folder": ..., "mmap": ...}, and answers ea
 ...}: "refused" with the sentence, "fine", or "fault" with the traceback of an error that no person should see.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

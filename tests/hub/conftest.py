@@ -1,7 +1,5 @@
 """The Hub's stand-in in place of the Hub, an empty cache, and a token in the environment."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -47,14 +45,10 @@ def hub(shared: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Hub:
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(name.lower(), raising=False)
     settings = {
-        "ENDPOINT": shared.url,
-        "HUGGINGFACE_CO_URL_TEMPLATE": shared.url + "/{repo_id}/resolve/{revision}/{filename}",
-        "HF_HUB_CACHE": str(tmp_path / "cache"),
-        "HF_TOKEN_PATH": str(tmp_path / "no-token"),
-        "HF_HUB_OFFLINE": False,
-        "HF_HUB_DISABLE_XET": True,
-        "HF_HUB_DISABLE_TELEMETRY": True,
-    }
+        "ENDPOINT": shared.url, "HUGGINGFACE_CO_URL_TEMPLATE": shared.url + "/{repo_id}/resolve/{revision}/{filename}",
+        "HF_HUB_CACHE": str(tmp_path / "cache"), "HF_TOKEN_PATH": str(tmp_path / "no-token"), "HF_HUB_OFFLINE": False,
+        "HF_HUB_DISABLE_XET": True, "HF_HUB_DISABLE_TELEMETRY": True,
+    }  # fmt: skip
     for name, value in settings.items():
         for module in (constants, huggingface_hub.file_download, huggingface_hub.hf_api):
             if hasattr(module, name):  # some versions take copies

@@ -4,8 +4,6 @@ Repositories with commits, branches and tags, private ones and tokens; small fil
 and ``.safetensors`` by git-lfs. It answers with any status that a test asks for, and notes what it was asked.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """What goes wrong with the Hub is a sentence: what it refuses, fails at, or hasn't got."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Pushing to and pulling from a stand-in for the Hub, in Python and by ``sylvan push`` and ``sylvan pull``."""
 
-from __future__ import annotations
-
 import io
 import os
 import re

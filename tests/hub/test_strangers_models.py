@@ -1,7 +1,5 @@
 """Models of strangers: whatever a repository holds, nothing is run, nothing outside is read, a sentence says why."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

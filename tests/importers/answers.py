@@ -1,7 +1,5 @@
 """What other libraries answered with the models in ``fixtures``, and how ours are compared with it."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable, Iterator

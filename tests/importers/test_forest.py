@@ -1,7 +1,5 @@
 """Any tree, with labels at any depth, scores each label by the product along its path; unsound ones are refused."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -99,14 +97,11 @@ def test_nodes_that_are_certain_or_impossible() -> None:
 @pytest.mark.parametrize(
     ("parents", "labels", "sentence"),
     [
-        ([-1, 5], [0, 1], (2, "[-1, 1]")),
-        ([-1, 2, 1], [0, 1, 2], ("root", 2, 3)),
-        ([-1, 0], [0, -1], "node 1"),
-        ([-1, -1], [1, 1], "label 1"),
-        ([-1, *range(64)], [-1] * 64 + [0], ("layers", 64)),
+        ([-1, 5], [0, 1], (2, "[-1, 1]")), ([-1, 2, 1], [0, 1, 2], ("root", 2, 3)), ([-1, 0], [0, -1], "node 1"),
+        ([-1, -1], [1, 1], "label 1"), ([-1, *range(64)], [-1] * 64 + [0], ("layers", 64)),
         ([-1], [2**31 - 2], (2147483646, 1)),
     ],
-)
+)  # fmt: skip
 def test_no_trees(parents: list[int], labels: list[int], sentence: object) -> None:
     with raises(ModelError, sentence):
         build_model([nodes_of(parents, labels)], None, "sigmoid", "float32", "It")

@@ -1,7 +1,5 @@
 """Models of libpecos rank as there, and folders that are none are refused with a sentence."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable

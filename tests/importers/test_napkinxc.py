@@ -1,7 +1,5 @@
 """Models of napkinXC rank as there, whatever the length of the rows, and damaged ones are refused with a sentence."""
 
-from __future__ import annotations
-
 import struct
 from pathlib import Path
 
@@ -93,16 +91,11 @@ def test_a_label_on_an_inner_node(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("head", "sentence"),
     [
-        (args(b"mach"), "mach"),
-        (args(hashed=99), "hashes"),
-        (args(threshold=0.5), ("0.5", "drops")),
-        (args(norm=7), ("[0, 1]", 7)),
-        (args(bias=float("nan")), ("nan", 0)),
-        (args(members=2), ("members", 2)),
-        (args()[:9], ("byte 8", 5, 1)),
-        (struct.pack("<q", -1), ("[1, 40]", -1)),
+        (args(b"mach"), "mach"), (args(hashed=99), "hashes"), (args(threshold=0.5), ("0.5", "drops")),
+        (args(norm=7), ("[0, 1]", 7)), (args(bias=float("nan")), ("nan", 0)), (args(members=2), ("members", 2)),
+        (args()[:9], ("byte 8", 5, 1)), (struct.pack("<q", -1), ("[1, 40]", -1)),
     ],
-)
+)  # fmt: skip
 def test_arguments(head: bytes, sentence: object, tmp_path: Path) -> None:
     with raises(ModelError, sentence):
         from_napkinxc(folder_of(tmp_path, [base(None)], head))

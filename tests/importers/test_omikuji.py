@@ -1,7 +1,5 @@
 """Models of omikuji rank as there, whatever the length of the rows, and damaged ones are refused with a sentence."""
 
-from __future__ import annotations
-
 import json
 import struct
 import sys
@@ -126,25 +124,16 @@ def test_trees_that_are_none(tree: Any, sentence: object, tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        (b"", ("premature", 0)),
-        (b"\x01\x01", ("end", 1)),
-        (b"\x9f", ("indefinite", 1)),
-        (b"\xbb" + b"\xff" * 8, ("premature", 9)),
-        (b"\x9a\xff\xff\xff\xff" * 200, 1000),
-        (b"\x7b\x00\x00\x00\xff\xff\xff\xff\xffLeaf", ("premature", 13)),
-        (b"\x41a", ("Branch", "Leaf")),
-        (b"\xa1\x41a\xa0", ("Branch", "Leaf")),
-        (b"\xa1\x01\x01", "map"),
-        (b"\xa2\x61a\x01\x61a\x01", "map"),
-        (b"\xa1\x61\xff\x01", "decoding"),
-        (b"\x81" * 100_000 + b"\x60", 220),
-        (b"\xc1" * 100_000 + b"\x60", 220),
-        (b"\x82\x01\x61a", ("Branch", "Leaf")),
-        (b"\x82\xfa\x00", "premature"),
+        (b"", ("premature", 0)), (b"\x01\x01", ("end", 1)), (b"\x9f", ("indefinite", 1)),
+        (b"\xbb" + b"\xff" * 8, ("premature", 9)), (b"\x9a\xff\xff\xff\xff" * 200, 1000),
+        (b"\x7b\x00\x00\x00\xff\xff\xff\xff\xffLeaf", ("premature", 13)), (b"\x41a", ("Branch", "Leaf")),
+        (b"\xa1\x41a\xa0", ("Branch", "Leaf")), (b"\xa1\x01\x01", "map"), (b"\xa2\x61a\x01\x61a\x01", "map"),
+        (b"\xa1\x61\xff\x01", "decoding"), (b"\x81" * 100_000 + b"\x60", 220), (b"\xc1" * 100_000 + b"\x60", 220),
+        (b"\x82\x01\x61a", ("Branch", "Leaf")), (b"\x82\xfa\x00", "premature"),
         (b"\x79\xff\xff" + b"a" * 0xFFFF, ("Branch", "Leaf")),
         (b"\x7a\x00\x02\x00\x00" + b"a" * 0x20000, ("Branch", "Leaf")),
     ],
-)
+)  # fmt: skip
 def test_files_that_are_no_cbor(content: bytes, sentence: object, tmp_path: Path) -> None:
     with raises(ModelError, sentence):
         from_omikuji(folder_of(content, tmp_path))

@@ -1,7 +1,5 @@
 """Class trees: their shape, near classes, centres, edges, inputs that are none; and trees of a hierarchy of names."""
 
-from __future__ import annotations
-
 import itertools
 import math
 
@@ -127,15 +125,10 @@ def test_a_given_tree_holds_each_class_once():
 @pytest.mark.parametrize(
     ("order", "words"),
     [
-        ([], "dimension"),
-        ([[0, 1]], "dimension"),
-        ([0, 1, 1], ("class 1", 2, "class 2")),
-        ([0, 3, 1], (3, "row 1")),
-        ([0, -1], (-1, "row 1")),
-        ([0, 0.5], ("0.5", "order")),
-        (["a", "b"], "order"),
+        ([], "dimension"), ([[0, 1]], "dimension"), ([0, 1, 1], ("class 1", 2, "class 2")), ([0, 3, 1], (3, "row 1")),
+        ([0, -1], (-1, "row 1")), ([0, 0.5], ("0.5", "order")), (["a", "b"], "order"),
     ],
-)
+)  # fmt: skip
 def test_an_order_that_is_none(order, words):
     with raises(DataError, words):
         balanced_tree(order, 2)
@@ -207,13 +200,10 @@ def test_a_chain_of_a_thousand_terms_ends_at_the_deepest_layer():
 @pytest.mark.parametrize(
     ("names", "parents", "words"),
     [
-        (["a"], {"a": "b", "b": "c", "c": "b"}, "circle"),
-        (["a"], {"a": "a"}, "circle"),
-        (["a", "b", "a"], {}, "'a'"),
-        (["a"], {"a": [3]}, ("int", 3)),
-        ([], {}, "n_labels"),
+        (["a"], {"a": "b", "b": "c", "c": "b"}, "circle"), (["a"], {"a": "a"}, "circle"), (["a", "b", "a"], {}, "'a'"),
+        (["a"], {"a": [3]}, ("int", 3)), ([], {}, "n_labels"),
     ],
-)
+)  # fmt: skip
 def test_faults(names, parents, words):
     with raises(DataError, words):
         LabelTree.from_taxonomy(names, parents)

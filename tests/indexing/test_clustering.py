@@ -224,17 +224,12 @@ def test_the_callers_arrays_are_left_alone():
 @pytest.mark.parametrize(
     ("rows", "words"),
     [
-        (np.array([[1.0], [np.nan]]), "row 1"),
-        (np.array([[np.inf], [1.0]]), "row 0"),
-        (sp.csr_matrix([[1.0], [np.nan]]), "row 1"),
-        (np.array([[1e300]]), "row 0"),
-        (np.ones(3), "dimensions"),
-        (np.ones((0, 3)), "(0, 3)"),
-        (sp.csr_matrix((0, 3)), "place"),
-        (np.array([["a"]]), "text"),
+        (np.array([[1.0], [np.nan]]), "row 1"), (np.array([[np.inf], [1.0]]), "row 0"),
+        (sp.csr_matrix([[1.0], [np.nan]]), "row 1"), (np.array([[1e300]]), "row 0"), (np.ones(3), "dimensions"),
+        (np.ones((0, 3)), "(0, 3)"), (sp.csr_matrix((0, 3)), "place"), (np.array([["a"]]), "text"),
         (np.array([[1j]]), "complex128"),
     ],
-)
+)  # fmt: skip
 def test_malformed_embeddings(rows, words):
     with raises(DataError, words):
         LabelTree.build(rows)
@@ -243,16 +238,13 @@ def test_malformed_embeddings(rows, words):
 @pytest.mark.parametrize(
     ("values", "words"),
     [
-        ({"branching": 1}, ("branching", "[2, inf)", 1)),
-        ({"max_leaf": 0}, ("max_leaf", 0)),
+        ({"branching": 1}, ("branching", "[2, inf)", 1)), ({"max_leaf": 0}, ("max_leaf", 0)),
         ({"overlap": 0}, ("overlap", 0)),
         ({"clustering": "ward"}, ("clustering", "spherical", "kmeans", "random", "ward")),
-        ({"max_iterations": 0}, ("max_iterations", 0)),
-        ({"seed": 1.5}, ("seed", "1.5")),
-        ({"n_jobs": 0}, "n_jobs"),
+        ({"max_iterations": 0}, ("max_iterations", 0)), ({"seed": 1.5}, ("seed", "1.5")), ({"n_jobs": 0}, "n_jobs"),
         ({"n_jobs": -5}, "n_jobs"),
     ],
-)
+)  # fmt: skip
 def test_parameters_out_of_range(values, words):
     with raises(ParameterError, words):
         LabelTree.build(np.eye(4), **values)

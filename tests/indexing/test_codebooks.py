@@ -1,7 +1,5 @@
 """k-means codebooks against a plain NumPy reference implementation, at odd sizes and on several threads."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

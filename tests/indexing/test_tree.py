@@ -129,21 +129,14 @@ def test_wrong_matrices(matrices, words):
 @pytest.mark.parametrize(
     ("offsets", "labels", "n_labels", "words"),
     [
-        ([[0, 0]], [], 0, "n_labels"),
-        ([], [0], 1, "layer"),
-        ([[0, 1, 2]], [0, 1], 2, ("parents", 2, 1, 3)),
-        ([[1, 2]], [0], 1, ("rise", 0)),
-        ([[0, 2], [0, 2, 2]], [0, 1], 2, ("rise", 0)),
-        ([[0, 2], [0, 2, 1]], [0, 1], 2, ("rise", 0)),
-        ([[0, 3]], [0, 1], 2, ("label", 3, 2)),
-        ([[0, 2]], [0, 2], 2, ("[0, 2)", 0, 2)),
-        ([[0, 2]], [-1, 1], 2, ("range", -1, 1)),
-        ([[0, 2]], [1, 1], 2, "label 0"),
-        ([[0, 2], [0, 1, 4]], [0, 1, 0, 1], 2, ("label 1", "cluster 1")),
-        ([[0, 2]], [0.5, 1], 2, "integers"),
-        ([[0, 1]], [2**40], 1, "fit"),
+        ([[0, 0]], [], 0, "n_labels"), ([], [0], 1, "layer"), ([[0, 1, 2]], [0, 1], 2, ("parents", 2, 1, 3)),
+        ([[1, 2]], [0], 1, ("rise", 0)), ([[0, 2], [0, 2, 2]], [0, 1], 2, ("rise", 0)),
+        ([[0, 2], [0, 2, 1]], [0, 1], 2, ("rise", 0)), ([[0, 3]], [0, 1], 2, ("label", 3, 2)),
+        ([[0, 2]], [0, 2], 2, ("[0, 2)", 0, 2)), ([[0, 2]], [-1, 1], 2, ("range", -1, 1)),
+        ([[0, 2]], [1, 1], 2, "label 0"), ([[0, 2], [0, 1, 4]], [0, 1, 0, 1], 2, ("label 1", "cluster 1")),
+        ([[0, 2]], [0.5, 1], 2, "integers"), ([[0, 1]], [2**40], 1, "fit"),
     ],
-)
+)  # fmt: skip
 def test_every_fault_is_a_sentence(offsets, labels, n_labels, words):
     with raises(DataError, words):
         LabelTree(tuple(np.array(layer) for layer in offsets), np.array(labels), n_labels)
@@ -198,8 +191,7 @@ def test_labels_that_a_tree_can_not_lose(labels, words):
 
 
 @pytest.mark.parametrize(
-    ("removed", "words"),
-    [([0], "label 0"), ([3], "[0, 3)"), ([-1], "[0, 3)"), ([2, 2], "removed"), ([], 2)],
+    ("removed", "words"), [([0], "label 0"), ([3], "[0, 3)"), ([-1], "[0, 3)"), ([2, 2], "removed"), ([], 2)]
 )
 def test_faults_of_removed_labels(removed, words):
     with raises(DataError, words):
@@ -223,13 +215,10 @@ def test_it_is_frozen_equal_by_value_and_travels():
 @pytest.mark.parametrize(
     ("values", "words"),
     [
-        ({"n_labels": 0}, ("n_labels", 0)),
-        ({"branching": 1}, ("branching", "[2, inf)", 1)),
-        ({"max_leaf": 0}, ("max_leaf", "[1, inf)", 0)),
-        ({"seed": -1}, ("seed", -1)),
-        ({"branching": 2.5}, "2.5"),
+        ({"n_labels": 0}, ("n_labels", 0)), ({"branching": 1}, ("branching", "[2, inf)", 1)),
+        ({"max_leaf": 0}, ("max_leaf", "[1, inf)", 0)), ({"seed": -1}, ("seed", -1)), ({"branching": 2.5}, "2.5"),
     ],
-)
+)  # fmt: skip
 def test_parameters_out_of_range(values, words):
     with raises(ParameterError, words):
         LabelTree.random(**{"n_labels": 10, **values})

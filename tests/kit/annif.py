@@ -1,7 +1,5 @@
 """Annif as it is, in an environment of its own, whose Python SYLVAN_ANNIF_PYTHON names."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from collections.abc import Mapping

@@ -1,8 +1,6 @@
 """Whether two things are the same to the last bit: arrays, sparse matrices, answers, tensors, models, folders, and
 containers of these."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path

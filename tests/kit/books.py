@@ -1,7 +1,5 @@
 """The bundled sample of book titles and their subjects, as texts and as matrices, made once a process."""
 
-from __future__ import annotations
-
 import functools
 from typing import NamedTuple
 

@@ -5,8 +5,6 @@ order, is another seed. How many draws a comparison needs follows from its two e
 fewer it fails.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 from typing import Any

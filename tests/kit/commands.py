@@ -1,7 +1,5 @@
 """Commands of ``sylvan``, run in this process (fixtures that the conftest.py of a folder imports), and as others."""
 
-from __future__ import annotations
-
 import io
 import json
 import re

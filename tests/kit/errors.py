@@ -3,8 +3,6 @@
 The wording is in ``tests/sentences.txt``, which ``tests/architecture/test_sentences.py`` compares with the sources.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Data whose right answer is known: every label has words of its own, so a row's labels are plain to see."""
 
-from __future__ import annotations
-
 import functools
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Records in MARCXML and workbooks, as bytes."""
 
-from __future__ import annotations
-
 import io
 import zipfile
 from collections.abc import Mapping, Sequence

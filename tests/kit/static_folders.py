@@ -3,8 +3,6 @@
 ``from kit.static_folders import model2vec_folder, static_embedding_folder``, which skips a test without the libraries.
 """
 
-from __future__ import annotations
-
 import json
 import struct
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Made-up texts whose words give their topics away."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,13 +8,10 @@ import numpy as np
 from sylvan import data
 
 WORDS = {
-    "Whaling": "whales harpoon ship ocean oil",
-    "Baking": "bread flour oven cakes yeast",
-    "Astronomy": "stars telescope planet comet orbit",
-    "Gardening": "roses soil seeds spade compost",
-    "Chess": "king queen rook gambit board",
-    "Türkçe": "kitap dil şiir söz yazı",
-}
+    "Whaling": "whales harpoon ship ocean oil", "Baking": "bread flour oven cakes yeast",
+    "Astronomy": "stars telescope planet comet orbit", "Gardening": "roses soil seeds spade compost",
+    "Chess": "king queen rook gambit board", "Türkçe": "kitap dil şiir söz yazı",
+}  # fmt: skip
 
 
 def corpus(n: int, seed: int) -> tuple[list[str], list[list[str]]]:

@@ -1,7 +1,5 @@
 """Calls within the code that a test looks at: what each was given and gave, and one that is interrupted instead."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """The weights of a layer as a matrix."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A label's name has one form."""
 
-from __future__ import annotations
-
 import pytest
 
 from sylvan.labels.vocabulary import label_name

@@ -1,7 +1,5 @@
 """A row gets the same bits alone and among others, however these are grouped, unpacked and shared between threads."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -46,14 +44,9 @@ def ranked(X: sp.csr_matrix, layers: list[LayerWeights], leaves: Int32, k: int, 
 
 @settings(deadline=None, max_examples=40)
 @given(
-    st.integers(0, 2**32 - 1),
-    st.sampled_from([2, 30, 700]),
-    st.sampled_from(CHILDREN),
-    st.sampled_from(DTYPES),
-    st.sampled_from([3, 40, 700]),
-    st.sampled_from([0.02, 0.5, 1.0]),
-    st.sampled_from([1, 3, 10, 400]),
-)
+    st.integers(0, 2**32 - 1), st.sampled_from([2, 30, 700]), st.sampled_from(CHILDREN), st.sampled_from(DTYPES),
+    st.sampled_from([3, 40, 700]), st.sampled_from([0.02, 0.5, 1.0]), st.sampled_from([1, 3, 10, 400]),
+)  # fmt: skip
 def test_a_row_has_the_same_bits_alone(
     seed: int, n_rows: int, widest: int, dtype: str, n_features: int, density: float, k: int
 ) -> None:

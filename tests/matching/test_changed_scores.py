@@ -1,7 +1,5 @@
 """Beam search with changes of single scores, and the columns of each row's largest values, against slow ones."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import scipy.sparse as sp

@@ -1,7 +1,5 @@
 """ECE@k, reliability and per-label thresholds against loops."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import scipy.sparse as sp

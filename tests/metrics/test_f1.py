@@ -1,7 +1,5 @@
 """F1 of rows, of pairs and of labels, against scikit-learn and against loops."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Answers filtered from a ranking: the same as a slow filter of lists."""
 
-from __future__ import annotations
-
 import numpy as np
 import scipy.sparse as sp
 from hypothesis import given, settings

@@ -1,7 +1,5 @@
 """Confidence intervals: against the bootstrap, against the plain formula, over batches, and their errors."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

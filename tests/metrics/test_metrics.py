@@ -1,7 +1,5 @@
 """The metrics against values worked out by hand, scikit-learn, and reference implementations that loop."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 
@@ -184,14 +182,7 @@ def test_kinds_of_truth_are_one() -> None:
     top = top_of([1, 0], [0, 1], [2, 1])
     dense = np.array([[0, 1, 0], [0, 1, 0], [0, 0, 1]])
     wanted = metrics.evaluate(sp.csr_matrix(dense), top, at=(1, 2))
-    for Y in (
-        dense,
-        sp.csc_matrix(dense),
-        sp.csr_array(dense),
-        [[1], [1], [2]],
-        [1, 1, 2],
-        np.array([1, 1, 2]),
-    ):
+    for Y in (dense, sp.csc_matrix(dense), sp.csr_array(dense), [[1], [1], [2]], [1, 1, 2], np.array([1, 1, 2])):
         assert metrics.evaluate(Y, top, at=(1, 2)) == wanted
     stored_zero = sp.csr_matrix((np.array([1, 0, 1, 1.0]), [1, 2, 1, 2], [0, 2, 3, 4]), shape=(3, 3))
     assert metrics.evaluate(stored_zero, top, at=(1, 2)) == wanted

@@ -1,7 +1,5 @@
 """What a threshold or a number of answers gives: as counted row by row, pair by pair."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

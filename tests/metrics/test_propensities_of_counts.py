@@ -1,7 +1,5 @@
 """Propensities from the counts that a model keeps."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from kit.errors import raises

@@ -1,7 +1,5 @@
 """Intervals and tests by resampling: equal to slow loops over rows, and right as often as they say."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import numpy as np

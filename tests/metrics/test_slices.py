@@ -1,7 +1,5 @@
 """Head, torso and tail; and the measures that weigh labels alike."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Compressing trained models: to a size, by the largest weights of each cluster, with what is left exact."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any
@@ -65,8 +63,7 @@ def test_threads_change_no_bit(model: XRLinear) -> None:
 
 
 @pytest.mark.parametrize(
-    ("part", "weight_dtype"),
-    [(0.95, None), (0.35, None), (0.5, "uint8"), (0.7, "uint4"), (0.7, "float32")],
+    ("part", "weight_dtype"), [(0.95, None), (0.35, None), (0.5, "uint8"), (0.7, "uint4"), (0.7, "float32")]
 )
 def test_a_model_has_the_size_that_was_asked_for(
     model: XRLinear, tmp_path: Path, part: float, weight_dtype: str | None

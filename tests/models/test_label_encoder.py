@@ -1,7 +1,5 @@
 """Labels known by their texts, found by a text encoder too: labels whose words no row has, files, updates, faults."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Labels known by their texts: what a person is promised, from fit to the files."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 import warnings

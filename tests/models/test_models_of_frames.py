@@ -1,7 +1,5 @@
 """Models that are trained and asked with data frames, and rankings as data frames."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from pathlib import Path

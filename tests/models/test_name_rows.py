@@ -1,7 +1,5 @@
 """What labels are called as training rows: when it is used, and what it does to a model."""
 
-from __future__ import annotations
-
 from functools import cache
 from pathlib import Path
 from typing import Any

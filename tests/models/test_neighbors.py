@@ -1,7 +1,5 @@
 """NeighborRanker: what voting and looking for neighbours give."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Presets of texts: what each is, its parts' parameters, and refusals."""
 
-from __future__ import annotations
-
 import pytest
 from kit.books import load_sample
 from kit.errors import raises

@@ -1,7 +1,5 @@
 """Answers that carry the neighbours who gave them."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from kit.bits import same_bits

@@ -1,7 +1,5 @@
 """What scikit-learn's users meet: one class a row, numbers and names of classes, the score, weights, settings."""
 
-from __future__ import annotations
-
 import pickle
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """TextModel: strings to strings, in one folder; and from blocks of texts."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Iterator
 from functools import cache
@@ -21,13 +19,9 @@ from sylvan.errors import DataError, ModelError, NotFittedError, ParameterError
 from sylvan.runtime import checkpointed
 
 TEXTS = [
-    "whales of the south seas",
-    "a voyage on the south seas",
-    "bread and cakes",
-    "the baking of bread and rolls",
-    "stars and planets",
-    "a telescope for the stars",
-] * 3
+    "whales of the south seas", "a voyage on the south seas", "bread and cakes", "the baking of bread and rolls",
+    "stars and planets", "a telescope for the stars",
+] * 3  # fmt: skip
 LABELS = [["Whaling"], ["Whaling", "Voyages"], ["Baking"], ["Baking"], ["Astronomy"], ["Astronomy", "Optics"]] * 3
 
 
@@ -60,15 +54,12 @@ def test_parts_that_do_not_fit_are_refused(model: TextModel) -> None:
 @pytest.mark.parametrize(
     "labels",
     [
-        [tuple(row) for row in LABELS],
-        [set(row) for row in LABELS],
-        [dict.fromkeys(row, 1.0) for row in LABELS],
-        [[(name, 1.0) for name in row] for row in LABELS],
-        [[*row, row[0]] for row in LABELS],
+        [tuple(row) for row in LABELS], [set(row) for row in LABELS], [dict.fromkeys(row, 1.0) for row in LABELS],
+        [[(name, 1.0) for name in row] for row in LABELS], [[*row, row[0]] for row in LABELS],
         np.array([np.array(row, dtype=object) for row in LABELS], dtype=object),
     ],
     ids=["tuples", "sets", "dicts", "pairs", "named twice", "object array"],
-)
+)  # fmt: skip
 def test_forms_of_labels(model: TextModel, labels: Any) -> None:
     assert same_answers(model, TextModel(TfidfVectorizer(ngrams=(1, 2)), XRLinear(beam=5)).fit(TEXTS, labels))
 
@@ -148,17 +139,12 @@ def test_any_iterable_of_texts(model: TextModel) -> None:
 @pytest.mark.parametrize(
     ("texts", "labels", "sentence"),
     [
-        (TEXTS, "one string", "string"),
-        (TEXTS, [*LABELS[:-1], ["ok", 3]], "ints"),
-        (TEXTS, [*LABELS[:-1], [("negative", -1.0)]], "weight"),
-        (TEXTS, [*LABELS[:-1], None], "text 17"),
-        (TEXTS, [*LABELS[:-1], [3.5]], "text 17"),
-        (TEXTS, 5, ("Y", "int")),
-        (None, LABELS, ("list", "NoneType")),
-        (5, LABELS, ("list", "int")),
-        ([], [], "texts"),
+        (TEXTS, "one string", "string"), (TEXTS, [*LABELS[:-1], ["ok", 3]], "ints"),
+        (TEXTS, [*LABELS[:-1], [("negative", -1.0)]], "weight"), (TEXTS, [*LABELS[:-1], None], "text 17"),
+        (TEXTS, [*LABELS[:-1], [3.5]], "text 17"), (TEXTS, 5, ("Y", "int")), (None, LABELS, ("list", "NoneType")),
+        (5, LABELS, ("list", "int")), ([], [], "texts"),
     ],
-)
+)  # fmt: skip
 def test_what_is_no_text_or_label_is_refused(texts: Any, labels: Any, sentence: object) -> None:
     with raises(DataError, sentence):
         TextModel().fit(texts, labels)
@@ -262,20 +248,15 @@ def test_from_a_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("wrong", "sentence"),
     [
-        ([["a text"]], (0, "TextData")),
-        ([(["a text"], [["a"]]), 3], ("pair", 1)),
-        ([(["one", "two"], [["a"]])], ("labels", 0, 2, 1)),
-        ([(["one"], [[["a"]]])], "lists"),
-        ([(["one"], [["a"]]), (["two"], [[2]])], "ints"),
-        ([(["one"], [["a"]], [[-1.0]])], ("finite", 0)),
+        ([["a text"]], (0, "TextData")), ([(["a text"], [["a"]]), 3], ("pair", 1)),
+        ([(["one", "two"], [["a"]])], ("labels", 0, 2, 1)), ([(["one"], [[["a"]]])], "lists"),
+        ([(["one"], [["a"]]), (["two"], [[2]])], "ints"), ([(["one"], [["a"]], [[-1.0]])], ("finite", 0)),
         ([(["one"], [["a"]], [[1.0, 2.0]])], "relevances"),
         ([(["one", "two"], [["a", "b"], ["c"]], [[1.0], [2.0, 3.0]])], "as many as its labels"),
-        ([([3], [["a"]])], ("str", 0)),
-        (["abc"], ("Block 0", "str")),
-        ([(["one"], [["a"]], None, None)], ("Block 0", "tuple")),
-        ([], "documents"),
+        ([([3], [["a"]])], ("str", 0)), (["abc"], ("Block 0", "str")),
+        ([(["one"], [["a"]], None, None)], ("Block 0", "tuple")), ([], "documents"),
     ],
-)
+)  # fmt: skip
 def test_what_is_refused(wrong: list[Any], sentence: object) -> None:
     model = TextModel().fit(["one", "two"], [["a"], ["b"]])
     with raises(DataError, sentence):

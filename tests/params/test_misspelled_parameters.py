@@ -1,7 +1,5 @@
 """Misspelled parameters, of constructors and of what methods pass on, are errors that say what may have been meant."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -3,8 +3,6 @@
 The ranges are in ``tests/defaults.txt``. Estimators refuse when they are fitted: ``tests/contract``.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Numbers with their nouns, and what may have been meant."""
 
-from __future__ import annotations
-
 import pytest
 
 from sylvan.params.wording import are, counted, did_you_mean, noun

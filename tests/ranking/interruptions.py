@@ -1,7 +1,5 @@
 """A small training, children of this process that are killed in the midst of it, and what models are compared by."""
 
-from __future__ import annotations
-
 import signal
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """What the kernels for candidates' columns refuse: they trust no offset and no label."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Trees that LightGBM grows give its own raw predictions, at the thresholds too."""
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Callable
 from typing import Any

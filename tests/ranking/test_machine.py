@@ -1,7 +1,5 @@
 """What the machine says of its memory: plausible here, and read right from control groups of both kinds."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Training under a limit: the same bits, amounts of memory as people write them, and who waits for room."""
 
-from __future__ import annotations
-
 import os
 import sys
 import threading

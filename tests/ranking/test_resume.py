@@ -1,7 +1,5 @@
 """A training that was interrupted anywhere goes on from its checkpoint, to the same bits."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import signal

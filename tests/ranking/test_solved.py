@@ -1,7 +1,5 @@
 """Solved clusters in blocks, parts in which a large training is solved, and layers without some of their nodes."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import scipy.sparse as sp

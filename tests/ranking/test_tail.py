@@ -1,7 +1,5 @@
 """Rankings weighed for rare labels."""
 
-from __future__ import annotations
-
 import copy
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """What training rows say of labels, and the columns of candidates: the slow and obvious way, with sets and loops."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field

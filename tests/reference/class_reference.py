@@ -1,7 +1,5 @@
 """Class training and beam search by plain loops in double precision, as the formulas are written."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """What ties labels to each other, and what candidates say for each other: the slow and obvious way, with loops."""
 
-from __future__ import annotations
-
 import math
 import re
 from dataclasses import dataclass, field
@@ -46,14 +44,10 @@ def company_of(place: int, labels: list[int], means: list[float], ties: list[Tie
             continue
         other = ties[label]
         says = [
-            cosine(own.words, other.words),
-            same(own.first_part, other.first_part),
-            same(own.last_part, other.last_part),
-            label in own.broader,
-            label in own.narrower,
-            label in own.related,
+            cosine(own.words, other.words), same(own.first_part, other.first_part),
+            same(own.last_part, other.last_part), label in own.broader, label in own.narrower, label in own.related,
             len(own.broader & other.broader),
-        ]
+        ]  # fmt: skip
         for column, value in enumerate(says):
             sums[column] += means[at] * value
     return sums

@@ -1,7 +1,5 @@
 """Labels found by their words, as the documentation says it: every sentence, every form, every label, one by one."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from dataclasses import dataclass, field

@@ -7,8 +7,6 @@ Everything fast in Sylvan that ranks or trains linear models has its slow refere
 imports Sylvan: a tree is its ``child_offsets`` (a list of arrays, one a layer) and ``leaf_labels``.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """How near a row's neighbours are that have a candidate, and the nearest rows: the slow and obvious way, with loops."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

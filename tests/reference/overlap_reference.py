@@ -1,7 +1,5 @@
 """Overlapping clusters chosen by a matcher, written obviously: Y^T M by loops, one place after the other."""
 
-from __future__ import annotations
-
 
 def label_sums(rows: list[set[int]], matched: list[dict[int, float]], n_labels: int, n_clusters: int) -> list[list]:
     """What each label's rows give to each cluster: ``matched`` holds a row's clusters and what it gives to them."""

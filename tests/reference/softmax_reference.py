@@ -5,8 +5,6 @@ Chen et al. (2025), "Adaptive Sampled Softmax with Inverted Multi-Index", Eq. (1
 probability in a draw, ``drawn`` the classes drawn, ``y`` the label or the labels.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 

@@ -1,7 +1,5 @@
 """Matching, ranking and the whole of Algorithm 2 against the dense reference implementation."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import numpy as np
@@ -54,13 +52,10 @@ def laid_out(W: np.ndarray, b: np.ndarray, offsets: np.ndarray, weight_dtype: st
         rows, children = np.nonzero(own[features])
         clusters.append(
             ClusterRows(
-                features,
-                np.bincount(rows, minlength=len(features)).astype(np.int32),
-                children.astype(np.int32),
-                own[features][rows, children].astype(np.float32),
-                b[first:last].astype(np.float32),
+                features, np.bincount(rows, minlength=len(features)).astype(np.int32), children.astype(np.int32),
+                own[features][rows, children].astype(np.float32), b[first:last].astype(np.float32),
             )
-        )
+        )  # fmt: skip
     return LayerWeights.from_clusters(clusters, offsets, len(W), weight_dtype)
 
 
@@ -90,15 +85,10 @@ def rankings(draw: st.DrawFn) -> dict:
 
     sizes = tree.layer_sizes
     return {
-        "tree": tree,
-        "X": values(n, d),
-        "weights": [values(d, size) for size in sizes],
-        "intercepts": [values(size) for size in sizes],
-        "beam": draw(st.sampled_from([1, 2, 3, 100])),
-        "k": draw(st.sampled_from([1, 3, 50])),
-        "combine": draw(st.sampled_from(COMBINES)),
-        "exact": dyadic,
-    }
+        "tree": tree, "X": values(n, d), "weights": [values(d, size) for size in sizes],
+        "intercepts": [values(size) for size in sizes], "beam": draw(st.sampled_from([1, 2, 3, 100])),
+        "k": draw(st.sampled_from([1, 3, 50])), "combine": draw(st.sampled_from(COMBINES)), "exact": dyadic,
+    }  # fmt: skip
 
 
 @settings(deadline=None, max_examples=40)
@@ -190,15 +180,10 @@ def test_negatives_equals_the_reference(tree: LabelTree, seed: int, negatives: s
 @pytest.mark.filterwarnings("ignore:Y of shape")
 @settings(deadline=None, max_examples=20)
 @given(
-    trees(),
-    st.integers(0, 2**32),
-    st.sampled_from(["tfn", "man", "tfn+man"]),
-    st.sampled_from(["squared_hinge", "logistic", "hinge"]),
-    st.sampled_from(COMBINES),
-    st.sampled_from([1, 2, 10]),
-    st.sampled_from([0.0, 0.3, 1.0]),
-    st.booleans(),
-)
+    trees(), st.integers(0, 2**32), st.sampled_from(["tfn", "man", "tfn+man"]),
+    st.sampled_from(["squared_hinge", "logistic", "hinge"]), st.sampled_from(COMBINES), st.sampled_from([1, 2, 10]),
+    st.sampled_from([0.0, 0.3, 1.0]), st.booleans(),
+)  # fmt: skip
 def test_training_equals_the_reference(
     tree: LabelTree, seed: int, negatives: str, loss: str, combine: str, beam: int, man_threshold: float, graded: bool
 ) -> None:
@@ -220,15 +205,9 @@ def test_training_equals_the_reference(
         assume(all(slow.rank(x, k=tree.n_labels).margin > 1e-2 for x in X))
         assume(man_threshold == 0 or slow.closest > 1e-3)
     fast = XRLinear(
-        scaling="none",
-        **settings_,
-        tree=tree,
-        tolerance=1e-5,
-        max_iterations=10000,
-        threshold=0.0,
-        weight_dtype="float32",
-        n_jobs=1,
-    ).fit(X, Y, sample_weight=weight)
+        scaling="none", **settings_, tree=tree, tolerance=1e-5, max_iterations=10000, threshold=0.0,
+        weight_dtype="float32", n_jobs=1,
+    ).fit(X, Y, sample_weight=weight)  # fmt: skip
     for layer, W, b in zip(fast.layers_, slow.weights, slow.intercepts, strict=True):
         found_W, found_b = dense(layer)
         np.testing.assert_allclose(found_W, W, atol=2e-2)

@@ -1,7 +1,5 @@
 """Boosted trees: sums and scores beside NumPy's slow ones, splits beside all that there are, and what is learned."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

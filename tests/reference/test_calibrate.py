@@ -1,7 +1,5 @@
 """Calibration against slow references: scikit-learn's isotonic regression, a general minimiser, one row at a time."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

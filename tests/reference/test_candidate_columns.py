@@ -1,7 +1,5 @@
 """A reranker's candidates beside slow references: columns, what they say for each other, which are learned from."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import scipy.sparse as sp

@@ -1,7 +1,5 @@
 """The kernel that trains classes and searches for them equals its reference, whose gradients are its losses'."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from dataclasses import replace
@@ -158,13 +156,7 @@ def test_gradients_are_those_of_the_losses(
     st.sampled_from([1, 2]), st.booleans(),
 )  # fmt: skip
 def test_ranking(
-    shape: tuple[int, int, int, int],
-    beam: int,
-    k: int,
-    compressed: bool,
-    scores: str,
-    n_jobs: int,
-    by_feature: bool,
+    shape: tuple[int, int, int, int], beam: int, k: int, compressed: bool, scores: str, n_jobs: int, by_feature: bool
 ) -> None:
     log_probabilities = scores == "log"
     cane = ClassTraining("cane", 1, 1, "sgd", 1.0)

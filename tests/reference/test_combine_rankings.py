@@ -1,7 +1,5 @@
 """Joining rankings, beside a slow and obvious reference implementation; and weights beside trying many."""
 
-from __future__ import annotations
-
 import itertools
 from fractions import Fraction
 

@@ -1,7 +1,5 @@
 """Labels found by their texts, and by a text encoder's vectors too, beside the reference of what is documented."""
 
-from __future__ import annotations
-
 import functools
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Searching among allowed labels, against the reference and against filtering an exhaustive ranking."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -146,15 +144,10 @@ def test_rows_with_long_lists_are_searched_a_few_at_a_time() -> None:
 @pytest.mark.parametrize(
     ("shared", "offsets", "labels", "words"),
     [
-        ([4], None, [], "range"),
-        ([-1], None, [], "range"),
-        ([], [0, 1], [9], "range"),
-        ([], [0, 2], [1], "range"),
-        ([], [-1, 1], [1], "range"),
-        ([], [0], [1], "range"),
-        ([], [2, 1], [1, 2], "offsets"),
+        ([4], None, [], "range"), ([-1], None, [], "range"), ([], [0, 1], [9], "range"), ([], [0, 2], [1], "range"),
+        ([], [-1, 1], [1], "range"), ([], [0], [1], "range"), ([], [2, 1], [1, 2], "offsets"),
     ],
-)
+)  # fmt: skip
 def test_the_kernel_refuses_lists_that_it_cannot_trust(shared: Any, offsets: Any, labels: Any, words: str) -> None:
     """Whatever reaches it from elsewhere than LabelFilter."""
     tree, arguments = small_search()

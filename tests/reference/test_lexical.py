@@ -1,7 +1,5 @@
 """The kernel that finds labels' words in documents, beside the slow and obvious reference."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -130,17 +128,11 @@ def test_a_trie_of_many_children_finds_each() -> None:
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        ({"phrase_word": [0, 9]}, "trie"),
-        ({"phrase_fail": [0, 5]}, "trie"),
-        ({"phrase_first": [1, 2, 3]}, "trie"),
-        ({"phrase_labels": [4]}, "labels"),
-        ({"set_ending": [-1, 3]}, "trie"),
-        ({"posting_labels": [-1]}, "postings"),
-        ({"form_words": [8]}, "word"),
-        ({"part_phrases": [7]}, "part"),
-        ({"broader_labels": [2]}, "relation"),
+        ({"phrase_word": [0, 9]}, "trie"), ({"phrase_fail": [0, 5]}, "trie"), ({"phrase_first": [1, 2, 3]}, "trie"),
+        ({"phrase_labels": [4]}, "labels"), ({"set_ending": [-1, 3]}, "trie"), ({"posting_labels": [-1]}, "postings"),
+        ({"form_words": [8]}, "word"), ({"part_phrases": [7]}, "part"), ({"broader_labels": [2]}, "relation"),
     ],
-)
+)  # fmt: skip
 def test_unsound_arrays_are_refused(change: dict[str, list[int]], why: str) -> None:
     labels = [Label([(0, (0,)), (PART, (0,))])]
     lexicon = lexicon_of([*labels, Label([(1, (0,))])], [True], [(0, 1, True)])

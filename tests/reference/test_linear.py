@@ -1,7 +1,5 @@
 """The native solver and the reference's: at a tight tolerance both stand at the same minimum; the latter by hand."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

@@ -3,8 +3,6 @@
 Without PyTorch, so that the sanitizers reach it; ``tests/sampling/midx/test_midx.py`` tests what it draws.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The kernel's steps are those that PyTorch's losses take: the same scores, the same noises, the same gradients."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

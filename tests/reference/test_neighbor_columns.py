@@ -1,7 +1,5 @@
 """How near a row's neighbours are, of later rows and of those held out, beside the slow and obvious reference."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 from unittest import mock

@@ -1,7 +1,5 @@
 """Nearest rows and their votes against plain matrix products."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import scipy.sparse as sp

@@ -1,7 +1,5 @@
 """Packed weights of wide clusters, first layers in four bits, and small kernels around the solver: beside slow sums."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import scipy.sparse as sp

@@ -1,7 +1,5 @@
 """Explanations and combined scores of a path against the dense reference: nodes, features, where the beam ends."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The sampled losses against the papers' sums, draw by draw: their values, and their gradients by differences."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The stopping rules against enumeration of every outcome, and of every length."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np
@@ -98,14 +96,11 @@ def test_what_each_rule_picks() -> None:
     [
         ({"threshold": 0.5, "precision": 0.9}, ("precision", "stop")),
         ({"expected": "f1", "threshold": 0.5}, ("expected", "threshold")),
-        ({"expected": "F2"}, ("expected", "f1", "None", "F2")),
-        ({"precision": 0}, ("precision", "(0, 1]", 0)),
-        ({"precision": 1.5}, "1.5"),
-        ({"threshold": -0.1}, ("threshold", "[0, 1]", "-0.1")),
-        ({"threshold": "high"}, "high"),
-        ({"k": 0}, ("'k'", 0)),
+        ({"expected": "F2"}, ("expected", "f1", "None", "F2")), ({"precision": 0}, ("precision", "(0, 1]", 0)),
+        ({"precision": 1.5}, "1.5"), ({"threshold": -0.1}, ("threshold", "[0, 1]", "-0.1")),
+        ({"threshold": "high"}, "high"), ({"k": 0}, ("'k'", 0)),
     ],
-)
+)  # fmt: skip
 def test_rules_that_make_no_sense(rule: dict[str, object], words: object) -> None:
     with raises(ParameterError, words):
         chosen(**rule)

@@ -1,7 +1,5 @@
 """Labels known by their texts, beside the slow and obvious reference of what the documentation says."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """What columns add to the answer of boosted trees, beside Shapley values by definition: all subsets of columns."""
 
-from __future__ import annotations
-
 from itertools import combinations
 from math import factorial
 

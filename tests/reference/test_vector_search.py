@@ -1,7 +1,5 @@
 """Searching vectors in buckets equals what plain loops find, whatever the settings, after adding and removing too."""
 
-from __future__ import annotations
-
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Labels known by their texts, as the documentation defines them: one label, one word and one row at a time, dense."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """A runner that stands for a cluster in this process: every job, input and result goes through pickle."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 from collections.abc import Callable, Sequence

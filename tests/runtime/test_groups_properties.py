@@ -1,7 +1,5 @@
 """Trainings whose jobs run in groups in other processes: the bits of one process, wherever they are interrupted."""
 
-from __future__ import annotations
-
 import functools
 import shutil
 from collections.abc import Callable

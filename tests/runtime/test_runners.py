@@ -1,7 +1,5 @@
 """Jobs and runners: order, names, errors; what a checkpoint skips, what it makes anew, and what damaged blocks do."""
 
-from __future__ import annotations
-
 import os
 import threading
 from collections.abc import Callable

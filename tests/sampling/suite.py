@@ -93,36 +93,18 @@ class Case:
 _ready: dict[tuple[Any, ...], Sampler] = {}
 
 CASES = [
-    Case("uniform"),
-    Case("log-uniform"),
-    Case("unigram"),
-    Case("unigram", {"power": 0.5}),
-    Case("in-batch"),
-    Case("in-batch", weighted=False),
-    Case("softmax"),
-    Case("softmax", {"chunk_size": 6000}),
-    Case("lsh"),
-    Case("lsh", {"n_tables": 3, "n_bits": 3}),
-    Case("sphere"),
-    Case("sphere", {"structure": "tree", "leaf_size": 4}),
-    Case("rff"),
-    Case("rff", {"structure": "tree", "leaf_size": 4}),
-    Case("exact-midx-pq", {"n_codewords": 5}),
-    Case("exact-midx-rq", {"n_codewords": 5}),
-    Case("midx-pq", {"n_codewords": 5}),
-    Case("midx-rq", {"n_codewords": 5}),
-    Case("midx-rq", {"n_codewords": 5}, weighted=False),
-    Case("midx-pq", {"n_codewords": 3, "n_codebooks": 4}),
-    Case("midx-rq", {"n_codewords": 3, "n_codebooks": 3}),
-    Case("midx-learned-pq", {"n_codewords": 5}),
-    Case("midx-learned-rq", {"n_codewords": 5}),
-    Case("midx-joint-pq", {"n_codewords": 5}),
-    Case("midx-joint-rq", {"n_codewords": 5}),
-    Case("midx-gumbel-pq", {"n_codewords": 5}),
-    Case("midx-gumbel-rq", {"n_codewords": 5}),
-    Case("midx-aware-pq", {"n_codewords": 5}),
+    Case("uniform"), Case("log-uniform"), Case("unigram"), Case("unigram", {"power": 0.5}), Case("in-batch"),
+    Case("in-batch", weighted=False), Case("softmax"), Case("softmax", {"chunk_size": 6000}), Case("lsh"),
+    Case("lsh", {"n_tables": 3, "n_bits": 3}), Case("sphere"), Case("sphere", {"structure": "tree", "leaf_size": 4}),
+    Case("rff"), Case("rff", {"structure": "tree", "leaf_size": 4}), Case("exact-midx-pq", {"n_codewords": 5}),
+    Case("exact-midx-rq", {"n_codewords": 5}), Case("midx-pq", {"n_codewords": 5}), Case("midx-rq", {"n_codewords": 5}),
+    Case("midx-rq", {"n_codewords": 5}, weighted=False), Case("midx-pq", {"n_codewords": 3, "n_codebooks": 4}),
+    Case("midx-rq", {"n_codewords": 3, "n_codebooks": 3}), Case("midx-learned-pq", {"n_codewords": 5}),
+    Case("midx-learned-rq", {"n_codewords": 5}), Case("midx-joint-pq", {"n_codewords": 5}),
+    Case("midx-joint-rq", {"n_codewords": 5}), Case("midx-gumbel-pq", {"n_codewords": 5}),
+    Case("midx-gumbel-rq", {"n_codewords": 5}), Case("midx-aware-pq", {"n_codewords": 5}),
     Case("midx-aware-rq", {"n_codewords": 5}),
-]
+]  # fmt: skip
 # Empty buckets beside full ones; classes and leaves with a negative estimate (test_kernel_samplers.py sees to it).
 EMPTY_BUCKETS = Case("lsh", {"n_tables": 3, "n_bits": 7, "uniform_share": 0.0}, n_classes=40, dim=6)
 NEGATIVE_ESTIMATES = Case("rff", {"temperature": 3.0, "structure": "tree", "leaf_size": 3}, n_classes=500, dim=6)

@@ -1,7 +1,5 @@
 """The best classes of all: what a full sort gives, whatever the chunks."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

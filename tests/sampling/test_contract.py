@@ -1,7 +1,5 @@
 """The contract that every sampler keeps (a new one joins by a line in ``suite.CASES``); samplers and losses by name."""
 
-from __future__ import annotations
-
 import copy
 import warnings
 from typing import Any

@@ -5,8 +5,6 @@ down trees by gathered sums; code that isn't compiled; indexes that hardly anyth
 what it should be is in each one's own file. ``kit.chance`` says how seldom a comparison fails by chance alone.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any

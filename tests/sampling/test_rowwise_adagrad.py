@@ -1,7 +1,5 @@
 """Row-wise Adagrad: the dense formula, PyTorch's Adagrad, rows it leaves alone; and the warning against Adam."""
 
-from __future__ import annotations
-
 import copy
 import warnings
 
@@ -12,13 +10,7 @@ from sampling.suite import LargestMade
 from torch import Tensor, nn
 
 from sylvan.errors import ParameterError
-from sylvan.sampling import (
-    HarmfulOptimizerWarning,
-    RowwiseAdagrad,
-    SampledSoftmaxLoss,
-    Uniform,
-    check_optimizer,
-)
+from sylvan.sampling import HarmfulOptimizerWarning, RowwiseAdagrad, SampledSoftmaxLoss, Uniform, check_optimizer
 
 
 def gradients(shape: tuple[int, ...], steps: int) -> list[Tensor]:

@@ -4,8 +4,6 @@ Chen et al., "Adaptive Sampled Softmax with Inverted Multi-Index" (arXiv 2501.08
 Nothing here calls a sampler.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """What the tests of the theory share: a trained model, its queries, and samplers turned into arrays."""
 
-from __future__ import annotations
-
 import functools
 
 import numpy as np

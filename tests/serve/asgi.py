@@ -1,7 +1,5 @@
 """An application in this process, asked as an ASGI server asks it: no socket, and an event loop in a thread."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import threading

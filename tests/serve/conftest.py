@@ -1,7 +1,5 @@
 """Small models that all tests of the server share."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path

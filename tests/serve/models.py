@@ -1,7 +1,5 @@
 """Small models to serve, over the bundled sample."""
 
-from __future__ import annotations
-
 import functools
 from pathlib import Path
 

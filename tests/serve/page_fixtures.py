@@ -5,8 +5,6 @@ stays for all modules; the browser is a module's, as no other test of this proce
 Playwright runs.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """What the tests of the page share: a service that runs as a child process, and steps that a person takes."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -30,8 +30,7 @@ ADMIN_KEY = "the-key-of-who-may-change-models"
 PACKAGES = ("uvicorn", "starlette", "msgspec", "prometheus_client")
 pytestmark = [
     pytest.mark.skipif(
-        any(importlib.util.find_spec(name) is None for name in PACKAGES),
-        reason='needs pip install "sylvan[serve]"',
+        any(importlib.util.find_spec(name) is None for name in PACKAGES), reason='needs pip install "sylvan[serve]"'
     ),
     pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="looks at processes under /proc"),
 ]

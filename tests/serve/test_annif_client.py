@@ -4,8 +4,6 @@ Annif lives in an environment of its own, as it needs other releases of NumPy an
 names the Python of that environment.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

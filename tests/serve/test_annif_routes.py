@@ -1,7 +1,5 @@
 """Annif's REST API of the application, against what the models themselves say."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass

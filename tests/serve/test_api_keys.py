@@ -1,7 +1,5 @@
 """Who may ask, how often, and who may change models."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import shutil

@@ -1,7 +1,5 @@
 """Bulk rankings: lines in and out in their order, in memory that stays as it is; an event loop that stays free."""
 
-from __future__ import annotations
-
 import functools
 import json
 import socket

@@ -1,7 +1,5 @@
 """Applications of a model: updates, mounts, settings, keys and names of labels."""
 
-from __future__ import annotations
-
 import asyncio
 import functools
 import gc

@@ -1,7 +1,5 @@
 """Folders that break while they are served, disks that are full, logs that nobody reads, too few file descriptors."""
 
-from __future__ import annotations
-
 import json
 import os
 import resource

@@ -3,8 +3,6 @@
 SYLVAN_FUZZ_CASES says how many, SYLVAN_FUZZ_SEED which; without a seed they are the same every time.
 """
 
-from __future__ import annotations
-
 import copy
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Clients that vanish, crawl, flood and lie: the server goes on answering the others, and its memory stays as it is."""
 
-from __future__ import annotations
-
 import functools
 import gzip
 import http.client

@@ -1,7 +1,5 @@
 """What a request may ask for, and what it's told beyond: the field, the value and the range."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections import Counter

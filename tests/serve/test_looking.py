@@ -1,7 +1,5 @@
 """What people look at: explanations, the tree, the search through it, labels by their beginnings, cards, health."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

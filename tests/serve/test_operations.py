@@ -1,7 +1,5 @@
 """The files of docs/operations: what each says is so, and they run, where the machine has what they need."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """The page for everyone: axe-core, the keyboard, narrow screens, themes, and a strict content policy."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """The page as a tool for many records: a queue, ticks and keys, what is kept, an export that a model learns from."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

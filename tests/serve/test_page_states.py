@@ -1,7 +1,5 @@
 """What the page does when the service is slow, away, busy, starting, locked, new or wrong; how it compares models."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The page's first view: labels for a text, in a real browser against a real service."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The page's view of the tree, in a real browser against a real service."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

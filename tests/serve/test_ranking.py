@@ -1,7 +1,5 @@
 """Rankings over HTTP are those of the model in Python, in every form in which they can be asked for."""
 
-from __future__ import annotations
-
 import gc
 from collections.abc import Iterator
 from typing import Any
@@ -187,15 +185,12 @@ def frozen(folders: dict[str, str]) -> Iterator[Asking]:
 @pytest.mark.parametrize(
     ("method", "path", "body", "status"),
     [
-        ("POST", RANK, {"text": "whales"}, 200),
-        ("POST", "/v1/models/books/search", {"vectors": []}, 422),
-        ("POST", RANK, b"{", 400),
-        ("POST", "/v1/models/cooks/rank", {"text": "whales"}, 404),
-        ("GET", RANK, None, 405),
+        ("POST", RANK, {"text": "whales"}, 200), ("POST", "/v1/models/books/search", {"vectors": []}, 422),
+        ("POST", RANK, b"{", 400), ("POST", "/v1/models/cooks/rank", {"text": "whales"}, 404), ("GET", RANK, None, 405),
         ("POST", "/v1/models/busy/rank", {"text": "whales"}, 429),
         ("POST", "/v1/models/late/rank", {"text": "whales"}, 503),
     ],
-)
+)  # fmt: skip
 def test_a_request_leaves_nothing_to_the_garbage_collector(
     frozen: Asking, monkeypatch: pytest.MonkeyPatch, method: str, path: str, body: Any, status: int
 ) -> None:

@@ -1,7 +1,5 @@
 """What the page's files hold, as far as it takes no browser: sentences in every language, and the export's lines."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Faults in what the command is told: one sentence, exit code 2, and nothing is served."""
 
-from __future__ import annotations
-
 import shutil
 import socket
 
@@ -68,23 +66,14 @@ def test_the_port_is_in_use(faulty, first, workers):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--host", "no.such.host.invalid"), "no.such.host.invalid"),
-        (("--host", "192.0.2.1"), "192.0.2.1"),
-        (("--host", ""), "'host'"),
-        (("--host", "not an address"), "not an address"),
-        (("--port", "65536"), "65536"),
-        (("--port", "-1"), "-1"),
-        (("--port", "http"), "http"),
-        (("--workers", "0"), "0"),
-        (("--workers", "-2"), "-2"),
-        (("--workers", "1000000"), "1000000"),
-        (("--drain", "-1"), "-1"),
-        (("--drain", "nan"), "nan"),
-        (("--drain", "inf"), "inf"),
-        (("--config", "/nowhere/serve.toml"), "/nowhere/serve.toml"),
+        (("--host", "no.such.host.invalid"), "no.such.host.invalid"), (("--host", "192.0.2.1"), "192.0.2.1"),
+        (("--host", ""), "'host'"), (("--host", "not an address"), "not an address"), (("--port", "65536"), "65536"),
+        (("--port", "-1"), "-1"), (("--port", "http"), "http"), (("--workers", "0"), "0"), (("--workers", "-2"), "-2"),
+        (("--workers", "1000000"), "1000000"), (("--drain", "-1"), "-1"), (("--drain", "nan"), "nan"),
+        (("--drain", "inf"), "inf"), (("--config", "/nowhere/serve.toml"), "/nowhere/serve.toml"),
         (("--colour", "red"), "--colour"),
     ],
-)
+)  # fmt: skip
 def test_options_out_of_range(faulty, first, words, said):
     faulty(said, first.folder, *words)
 

@@ -1,7 +1,5 @@
 """The engine: idle, it answers at once; busy, it gathers what comes; one at fault spoils no other."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from typing import Any

@@ -1,7 +1,5 @@
 """Several processes: one that dies is replaced, and the others answer meanwhile."""
 
-from __future__ import annotations
-
 import http.client
 import json
 import os

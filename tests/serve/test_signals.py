@@ -1,7 +1,5 @@
 """How a server ends: the first signal lets it finish what it does, the second ends it."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """How an application starts where another server than ``sylvan serve`` asks it to, by ASGI's lifespan."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import signal

@@ -1,7 +1,5 @@
 """A model to save, what a folder holds, and where what writes it can be stopped: before every line of its code."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections import Counter

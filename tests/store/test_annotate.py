@@ -1,7 +1,5 @@
 """Notes in a saved model's manifest: in one step, gone with the next save; where a model cannot be saved at all."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any

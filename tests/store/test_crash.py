@@ -4,8 +4,6 @@ The interruptions are put before every single line of the code that writes (a pr
 Ctrl-C that arrives there) and into every call of the operating system (a full disk, a device that fails).
 """
 
-from __future__ import annotations
-
 import builtins
 import errno
 import io

@@ -1,7 +1,5 @@
 """Files of other libraries in a model's folder: there whole, under their own names, or refused in a sentence."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

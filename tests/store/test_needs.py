@@ -1,7 +1,5 @@
 """What kinds ask of a State: the right answer, or a sentence that names the file; each kind by its one module."""
 
-from __future__ import annotations
-
 import importlib
 import json
 import pkgutil
@@ -23,18 +21,12 @@ from sylvan.store.registry import KINDS
 @pytest.fixture
 def state(tmp_path: Path) -> State:
     arrays = {
-        "offsets": np.array([0, 2, 2, 5], np.int64),
-        "falling": np.array([0, 3, 2, 5], np.int64),
-        "late": np.array([1, 2], np.int64),
-        "none": np.zeros(0, np.int64),
-        "ids": np.array([[0, 3], [1, 2]], np.int32),
-        "nan": np.array([0.5, np.nan], np.float32),
-        "inf": np.array([0.5, -np.inf], np.float16),
-        "scalar": np.array(3),
-        "rows.indptr": np.array([0, 1, 3], np.int64),
-        "rows.indices": np.array([2, 0, 1], np.int32),
+        "offsets": np.array([0, 2, 2, 5], np.int64), "falling": np.array([0, 3, 2, 5], np.int64),
+        "late": np.array([1, 2], np.int64), "none": np.zeros(0, np.int64), "ids": np.array([[0, 3], [1, 2]], np.int32),
+        "nan": np.array([0.5, np.nan], np.float32), "inf": np.array([0.5, -np.inf], np.float16), "scalar": np.array(3),
+        "rows.indptr": np.array([0, 1, 3], np.int64), "rows.indices": np.array([2, 0, 1], np.int32),
         "rows.data": np.array([0.5, 2, 3], np.float32),
-    }
+    }  # fmt: skip
     values = {"n": 3, "x": 0.5, "flag": True, "word": "tfn", "nothing": None}
     part = State("inner", 1)
     store.save(tmp_path / "m", State("outer", 2, {"cost": 1.0, "beam": 10}, values, arrays, {"inner": part}))

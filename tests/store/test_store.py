@@ -1,7 +1,5 @@
 """A model folder's round trip, and what is refused."""
 
-from __future__ import annotations
-
 import json
 import os
 import zlib
@@ -272,23 +270,16 @@ def test_headers_that_numpy_would_evaluate_are_refused() -> None:
 @pytest.mark.parametrize(
     ("text", "fault"),
     [
-        (b"", ("JSON", "manifest.json")),
-        (b"{", ("JSON", "manifest.json")),
-        (b"\xff\xfe", "UTF-8"),
-        (b"[1]", "sylvan-model"),
-        (b'{"format": "sylvan-model", "format": "x"}', "twice"),
-        (b'{"format": NaN}', "NaN"),
-        (b'{"format": -Infinity}', "-Infinity"),
-        (b'{"format": 1e999}', "beyond"),
-        (b'{"format": ' + b"9" * 5000 + b"}", 5000),
-        (b"[" * 100_000 + b"]" * 100_000, "deeply"),
-        (b"[" * 40 + b"]" * 40, "deeply"),
-        (b'{"format": "\\ud800"}', "surrogate"),
+        (b"", ("JSON", "manifest.json")), (b"{", ("JSON", "manifest.json")), (b"\xff\xfe", "UTF-8"),
+        (b"[1]", "sylvan-model"), (b'{"format": "sylvan-model", "format": "x"}', "twice"), (b'{"format": NaN}', "NaN"),
+        (b'{"format": -Infinity}', "-Infinity"), (b'{"format": 1e999}', "beyond"),
+        (b'{"format": ' + b"9" * 5000 + b"}", 5000), (b"[" * 100_000 + b"]" * 100_000, "deeply"),
+        (b"[" * 40 + b"]" * 40, "deeply"), (b'{"format": "\\ud800"}', "surrogate"),
         (b'{"format": "sylvan-model"}', "format_version"),
         (b'{"format": "sylvan-model", "format_version": true}', "format_version"),
         (b'{"format": "sylvan-model", "format_version": 1}', "altered"),
     ],
-)
+)  # fmt: skip
 def test_manifests_that_are_none(text: bytes, fault: object) -> None:
     with raises(ModelError, fault):
         manifest.parse(text, "manifest.json", "0.1.0")

@@ -1,7 +1,5 @@
 """Earlier versions in a model's folder: kept, brought back, and whole whatever interrupts."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """A small job of every task, of ten classes or twenty words: each is trained in a moment."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

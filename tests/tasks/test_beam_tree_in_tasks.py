@@ -1,7 +1,5 @@
 """Beam Tree and CANE as a task's loss: weights that are trained as the class table is, scores, search, errors."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The extreme classification task: what it learns, its measures against loops, holdout parts, errors."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Language models: texts as streams, batches, perplexity against a slow reference, training and resuming."""
 
-from __future__ import annotations
-
 import bz2
 import lzma
 import math
@@ -230,14 +228,11 @@ def test_every_loss_lowers_the_perplexity(loss: str, corpus: Corpus) -> None:
 @pytest.mark.parametrize(
     ("given", "piece"),
     [
-        ({"model": "rnn"}, ("model", "LanguageModel")),
-        ({"hidden": 0}, ("hidden", 0)),
-        ({"sampler": "unigrm"}, "unigrm"),
-        ({"loss": "softmx"}, "softmx"),
-        ({"sampler_parameters": {"powr": 1}}, "powr"),
-        ({"optimizer": "lion"}, ("optimizer", "lion")),
+        ({"model": "rnn"}, ("model", "LanguageModel")), ({"hidden": 0}, ("hidden", 0)),
+        ({"sampler": "unigrm"}, "unigrm"), ({"loss": "softmx"}, "softmx"),
+        ({"sampler_parameters": {"powr": 1}}, "powr"), ({"optimizer": "lion"}, ("optimizer", "lion")),
     ],
-)
+)  # fmt: skip
 def test_wrong_parameters(given: dict[str, Any], piece: object, corpus: Corpus) -> None:
     with raises(ParameterError, piece):
         LanguageModel(corpus, **{**SMALL, **given})

@@ -1,7 +1,5 @@
 """What tasks train towards: names that are checked, codewords that learn from real queries; checksums of their data."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The recommendation task: what it learns, its splits, windows, ranks and measures against loops, options, errors."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

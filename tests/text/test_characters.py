@@ -1,7 +1,5 @@
 """The kernels' table says what this Python says, of every character there is."""
 
-from __future__ import annotations
-
 import re
 import sys
 import unicodedata

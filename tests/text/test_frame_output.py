@@ -1,7 +1,5 @@
 """Vectorisers that give data frames, as scikit-learn's transformers do."""
 
-from __future__ import annotations
-
 import sys
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Terms of several words: their weight, and whether they are counted at all, by the length of the texts."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Static vectors: two formats, the rules of the libraries that write them, faulty folders, models without PyTorch."""
 
-from __future__ import annotations
-
 import json
 import pickle
 import struct

@@ -1,7 +1,5 @@
 """A vectoriser estimated from a sample of texts, against the one that reads them all."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

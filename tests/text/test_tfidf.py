@@ -1,7 +1,5 @@
 """Threads, errors, languages, parameters."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 
@@ -22,9 +20,7 @@ TEXTS = ENGLISH + GERMAN + FINNISH + OTHERS
 
 
 @pytest.mark.parametrize(
-    "how",
-    [{}, {"ngrams": (1, 2), "max_features": 40}, {"analyzer": "char_wb", "ngrams": (2, 4), "min_df": 2}],
-    ids=str,
+    "how", [{}, {"ngrams": (1, 2), "max_features": 40}, {"analyzer": "char_wb", "ngrams": (2, 4), "min_df": 2}], ids=str
 )
 def test_the_same_bits_whatever_the_threads(how, monkeypatch):
     monkeypatch.setattr(counting, "_LEAST_CHARACTERS", 100)
@@ -114,19 +110,12 @@ def test_lower_case_that_a_table_cannot_give():
 @pytest.mark.parametrize(
     ("texts", "words"),
     [
-        ("one text", ("str", "single")),
-        (b"one text", ("bytes", "single")),
-        (None, "NoneType"),
-        (7, "int"),
-        (sp.eye(2, format="csr"), "sparse"),
-        (["a word", None], ("Document 1", "NoneType")),
-        ([b"a word"], ("Document 0", "bytes")),
-        (["a word", "two", 3.5], ("Document 2", "float")),
-        ([["a word"]], ("Document 0", "list")),
-        ([], "documents"),
-        (["", " . "], "vocabulary"),
+        ("one text", ("str", "single")), (b"one text", ("bytes", "single")), (None, "NoneType"), (7, "int"),
+        (sp.eye(2, format="csr"), "sparse"), (["a word", None], ("Document 1", "NoneType")),
+        ([b"a word"], ("Document 0", "bytes")), (["a word", "two", 3.5], ("Document 2", "float")),
+        ([["a word"]], ("Document 0", "list")), ([], "documents"), (["", " . "], "vocabulary"),
     ],
-)
+)  # fmt: skip
 def test_texts_refused(texts, words):
     with raises(DataError, words):
         TfidfVectorizer().fit_transform(texts)
@@ -161,43 +150,18 @@ def test_not_fitted(use):
 @pytest.mark.parametrize(
     "how",
     [
-        {"ngrams": (2, 1)},
-        {"ngrams": (0, 1)},
-        {"ngrams": 2},
-        {"ngrams": (1, 2, 3)},
-        {"ngrams": (1.0, 2.0)},
-        {"ngrams": (1, 100_000)},
-        {"analyzer": "words"},
-        {"min_df": 0},
-        {"min_df": 1.5},
-        {"min_df": True},
-        {"max_df": -0.1},
-        {"max_df": float("nan")},
-        {"max_features": 0},
-        {"sublinear_tf": 1},
-        {"norm": "l3"},
-        {"lowercase": None},
-        {"min_token_length": 0},
-        {"cjk": "jieba"},
-        {"n_jobs": 0},
-        {"n_jobs": -5},
+        {"ngrams": (2, 1)}, {"ngrams": (0, 1)}, {"ngrams": 2}, {"ngrams": (1, 2, 3)}, {"ngrams": (1.0, 2.0)},
+        {"ngrams": (1, 100_000)}, {"analyzer": "words"}, {"min_df": 0}, {"min_df": 1.5}, {"min_df": True},
+        {"max_df": -0.1}, {"max_df": float("nan")}, {"max_features": 0}, {"sublinear_tf": 1}, {"norm": "l3"},
+        {"lowercase": None}, {"min_token_length": 0}, {"cjk": "jieba"}, {"n_jobs": 0}, {"n_jobs": -5},
     ],
     ids=str,
-)
+)  # fmt: skip
 def test_parameters_refused(how):
     (name,) = how
     with raises(ParameterError, name):
         TfidfVectorizer(**how).fit(ENGLISH)
-    if name in (
-        "ngrams",
-        "analyzer",
-        "sublinear_tf",
-        "norm",
-        "lowercase",
-        "min_token_length",
-        "cjk",
-        "n_jobs",
-    ):
+    if name in ("ngrams", "analyzer", "sublinear_tf", "norm", "lowercase", "min_token_length", "cjk", "n_jobs"):
         fitted = TfidfVectorizer().fit(ENGLISH)
         fitted.transform(ENGLISH)
         with raises(ParameterError, name):

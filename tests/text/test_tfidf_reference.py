@@ -1,7 +1,5 @@
 """The same matrix as scikit-learn's TfidfVectorizer, and as the slow reference implementation."""
 
-from __future__ import annotations
-
 import itertools
 from functools import partial
 
@@ -20,13 +18,8 @@ from sylvan.text import TfidfVectorizer
 
 LANGUAGES = {"english": ENGLISH, "german": GERMAN, "finnish": FINNISH}
 ANALYZERS = [
-    ("word", (1, 1)),
-    ("word", (1, 2)),
-    ("word", (2, 3)),
-    ("char", (1, 3)),
-    ("char", (3, 3)),
-    ("char_wb", (2, 5)),
-]
+    ("word", (1, 1)), ("word", (1, 2)), ("word", (2, 3)), ("char", (1, 3)), ("char", (3, 3)), ("char_wb", (2, 5)),
+]  # fmt: skip
 
 
 def both(texts, ngrams=(1, 1), analyzer="word", min_token_length=2, **how):
@@ -82,21 +75,13 @@ def test_same_matrix_in_every_script(analyzer, ngrams, lowercase):
 @pytest.mark.parametrize(
     "how",
     [
-        {"min_df": 2},
-        {"min_df": 0.3},
-        {"max_df": 0.5},
-        {"max_df": 3},
-        {"min_df": 2, "max_df": 0.75, "max_features": 5},
-        {"max_features": 10},
-        {"max_features": 10_000},
-        {"smooth_idf": False},
-        {"use_idf": False},
-        {"min_token_length": 1},
-        {"min_token_length": 4},
+        {"min_df": 2}, {"min_df": 0.3}, {"max_df": 0.5}, {"max_df": 3},
+        {"min_df": 2, "max_df": 0.75, "max_features": 5}, {"max_features": 10}, {"max_features": 10_000},
+        {"smooth_idf": False}, {"use_idf": False}, {"min_token_length": 1}, {"min_token_length": 4},
         {"ngrams": (1, 3), "max_features": 50},
     ],
     ids=str,
-)
+)  # fmt: skip
 def test_same_terms_kept(how):
     assert_same(*both(ENGLISH + GERMAN + FINNISH, **how))
 
@@ -115,15 +100,10 @@ TEXTS = st.lists(st.text(ALPHABET, max_size=40), min_size=1, max_size=6)
 
 @settings(max_examples=100, deadline=None)
 @given(
-    texts=TEXTS,
-    analyzer=st.sampled_from(ANALYZERS),
-    lowercase=st.booleans(),
-    min_token_length=st.integers(1, 3),
-    min_df=st.sampled_from([1, 2, 0.5]),
-    max_df=st.sampled_from([1.0, 2, 0.7]),
-    max_features=st.sampled_from([None, 3]),
+    texts=TEXTS, analyzer=st.sampled_from(ANALYZERS), lowercase=st.booleans(), min_token_length=st.integers(1, 3),
+    min_df=st.sampled_from([1, 2, 0.5]), max_df=st.sampled_from([1.0, 2, 0.7]), max_features=st.sampled_from([None, 3]),
     more=TEXTS,
-)
+)  # fmt: skip
 def test_any_text_gives_scikit_learns_matrix(
     texts, analyzer, lowercase, min_token_length, min_df, max_df, max_features, more
 ):

@@ -1,7 +1,5 @@
 """Saved and loaded, and what hostile folders get."""
 
-from __future__ import annotations
-
 import copy
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Words counted as their stems or lemmas: as the reference implementation does it, word by word."""
 
-from __future__ import annotations
-
 import builtins
 import copy
 import importlib.metadata

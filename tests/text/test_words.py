@@ -1,7 +1,5 @@
 """Words in their order: beside a slow reading by the definition, and what languages ask for."""
 
-from __future__ import annotations
-
 import warnings
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Short public-domain paragraphs, and where the larger sets lie when somebody has them."""
 
-from __future__ import annotations
-
 import json
 import lzma
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The vectoriser again, slow and obvious: Python's own str.lower, a Counter a document."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections import Counter

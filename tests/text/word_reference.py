@@ -4,8 +4,6 @@ A word is a run of letters, digits and underscores with the combining marks betw
 spaces between words, a letter with its marks is a word by itself. What isn't seen neither ends a word nor counts in it.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 

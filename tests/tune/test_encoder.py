@@ -1,7 +1,5 @@
 """Tuning with a frozen encoder of texts: it is tried, reproduced by its configuration, and encodes each text once."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

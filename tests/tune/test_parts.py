@@ -1,7 +1,5 @@
 """Durations and limits, metrics, the holdout, the space, settings and their configuration, the Pareto front."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from typing import Any
@@ -36,8 +34,7 @@ def test_durations(value: Any, seconds: float) -> None:
 
 
 @pytest.mark.parametrize(
-    "value",
-    ["", " ", "0", "1.2.3", "1 2", "1h30", "10x", "m10", "-5s", "0s", 0, -1, True, None, "1h m", float("nan")],
+    "value", ["", " ", "0", "1.2.3", "1 2", "1h30", "10x", "m10", "-5s", "0s", 0, -1, True, None, "1h m", float("nan")]
 )
 def test_no_durations(value: Any) -> None:
     with raises(ParameterError, "budget", 0):

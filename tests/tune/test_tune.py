@@ -1,7 +1,5 @@
 """The search, its limits and its end: the same bits, errors that are sentences, studies on disk, interrupts."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

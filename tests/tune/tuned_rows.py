@@ -1,7 +1,5 @@
 """A small corpus in which settings differ, and a clock that tests turn."""
 
-from __future__ import annotations
-
 import numpy as np
 
 TOPICS = {

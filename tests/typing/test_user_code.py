@@ -1,7 +1,5 @@
 """What users write passes mypy --strict and pyright, and does what its types say."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import re

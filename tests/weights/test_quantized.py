@@ -1,7 +1,5 @@
 """Four-bit weights, and layers with other weights in some clusters."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

@@ -1,7 +1,5 @@
 """Figures of an evaluation: both formats, the same bytes each time, refused before any work."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Any

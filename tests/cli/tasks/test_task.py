@@ -1,7 +1,5 @@
 """``sylvan task``: every task from files to results; resuming, several seeds, what is left in folders, wrong usage."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

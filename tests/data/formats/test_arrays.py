@@ -1,7 +1,5 @@
 """Sparse .npz and dense .npy: round trips, SciPy's own files, every damage a sentence."""
 
-from __future__ import annotations
-
 import io
 import zipfile
 
@@ -72,13 +70,9 @@ def test_pairs_as_pecos_lays_them_out(tmp_path):
 def write(path, **changes):
     """An .npz of a sound 2 × 3 matrix, except for the arrays given; None leaves one out."""
     arrays = {
-        "format": np.array(b"csr"),
-        "shape": np.array([2, 3]),
-        "data": np.array([1.0, 2.0], np.float32),
-        "indices": np.array([0, 2], np.int32),
-        "indptr": np.array([0, 1, 2], np.int32),
-        **changes,
-    }
+        "format": np.array(b"csr"), "shape": np.array([2, 3]), "data": np.array([1.0, 2.0], np.float32),
+        "indices": np.array([0, 2], np.int32), "indptr": np.array([0, 1, 2], np.int32), **changes,
+    }  # fmt: skip
     np.savez(path, **{key: value for key, value in arrays.items() if value is not None})
 
 
@@ -190,15 +184,11 @@ def test_npy_as_numpy_writes_it(tmp_path):
 @pytest.mark.parametrize(
     ("array", "message"),
     [
-        (np.ones(3), ("float64", "(3,)")),
-        (np.ones((1, 2, 3)), "X.npy"),
-        (np.array([["a"]]), ("U1", "dtype")),
-        (np.array([[None]]), "pickled"),
-        (np.zeros((2, 2), [("a", "f4")]), "X.npy"),
-        (np.array([[1, 2], [3, np.inf]]), "row 1"),
-        (np.array([[1e39]]), "row 0"),
+        (np.ones(3), ("float64", "(3,)")), (np.ones((1, 2, 3)), "X.npy"), (np.array([["a"]]), ("U1", "dtype")),
+        (np.array([[None]]), "pickled"), (np.zeros((2, 2), [("a", "f4")]), "X.npy"),
+        (np.array([[1, 2], [3, np.inf]]), "row 1"), (np.array([[1e39]]), "row 0"),
     ],
-)
+)  # fmt: skip
 @pytest.mark.filterwarnings("ignore")
 def test_npy_faults(tmp_path, array, message):
     np.save(tmp_path / "X.npy", array)

@@ -1,7 +1,5 @@
 """Features in columns of lists, of Parquet, of JSON lines and of tables of Arrow: read block by block, or refused."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

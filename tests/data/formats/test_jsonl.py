@@ -1,7 +1,5 @@
 """JSON lines: fields, labels of every form, round trips whole and in pieces, every fault a sentence."""
 
-from __future__ import annotations
-
 import io
 import json
 import warnings
@@ -74,14 +72,10 @@ def test_texts_from_several_fields(file):
 
 def test_labels_of_every_form(file):
     path = file(
-        {"text": "a", "labels": ["x", "y", "x"]},
-        {"text": "b", "labels": {"y": 2, "z": 0.5}},
-        {"text": "c", "labels": [["x", 3], "z", ["x", 1]]},
-        {"text": "d", "labels": "y"},
-        {"text": "e", "label": "z"},
-        {"text": "f", "label": ["z", "x"]},
-        {"text": "g", "labels": []},
-    )
+        {"text": "a", "labels": ["x", "y", "x"]}, {"text": "b", "labels": {"y": 2, "z": 0.5}},
+        {"text": "c", "labels": [["x", 3], "z", ["x", 1]]}, {"text": "d", "labels": "y"}, {"text": "e", "label": "z"},
+        {"text": "f", "label": ["z", "x"]}, {"text": "g", "labels": []},
+    )  # fmt: skip
     got = data.read_jsonl(path)
     assert got.labels == [["x", "y"], ["y", "z"], ["x", "z"], ["y"], ["z"], ["z", "x"], []]
     assert got.weights == [[1, 1], [2, 0.5], [4, 1], [1], [1], [1, 1], []]

@@ -1,7 +1,5 @@
 """MARCXML and spreadsheets: what is read of real cataloguing and real sheets, and every fault is a sentence."""
 
-from __future__ import annotations
-
 from datetime import date, datetime, time
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """What vocabularies, files and callers say of subjects and labels beside their names: texts, other names, relations."""
 
-from __future__ import annotations
-
 import bz2
 import csv
 import gzip
@@ -179,15 +177,11 @@ def test_packed_vocabularies_are_what_their_names_say(tmp_path: Path, form: str,
 @pytest.mark.parametrize(
     ("line", "why"),
     [
-        ("[1]", ("line 2", "JSON", "[1]")),
-        ('{"uri": 3}', ("line 2", "uri")),
-        ('{"uri": " "}', ("line 2", "URI")),
-        ('{"uri": "u:0"}', ("line 2", "URI", "u:0")),
-        ('{"uri": "u:1", "alternative": [3]}', ("line 2", "alternative")),
-        ('{"uri": "u:1", "broader": {"a": 1}}', ("line 2", "broader")),
-        ("{", ("line 2", "JSON")),
+        ("[1]", ("line 2", "JSON", "[1]")), ('{"uri": 3}', ("line 2", "uri")), ('{"uri": " "}', ("line 2", "URI")),
+        ('{"uri": "u:0"}', ("line 2", "URI", "u:0")), ('{"uri": "u:1", "alternative": [3]}', ("line 2", "alternative")),
+        ('{"uri": "u:1", "broader": {"a": 1}}', ("line 2", "broader")), ("{", ("line 2", "JSON")),
     ],
-)
+)  # fmt: skip
 def test_the_first_line_at_fault_is_named(tmp_path: Path, line: str, why: object) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text('{"uri": "<u:0>", "label": "zero"}\n' + line + "\n")

@@ -1,7 +1,5 @@
 """Tables, fastText, PECOS, Annif and Parquet: what is written is read back equal, every fault is a sentence."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

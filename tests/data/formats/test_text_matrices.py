@@ -1,7 +1,5 @@
 """load_xmc, load_svmlight and their writers: known answers, round trips, every fault a sentence."""
 
-from __future__ import annotations
-
 import io
 
 import numpy as np

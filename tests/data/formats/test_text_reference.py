@@ -1,7 +1,5 @@
 """The native reader against its slow reference implementation: the same matrices, or the same sentence."""
 
-from __future__ import annotations
-
 import contextlib
 import re
 
@@ -118,12 +116,7 @@ def test_xmc(path, content, n_features, n_labels, weighted):
 @given(files(), st.sampled_from([True, False, "auto"]), sizes, sizes, st.booleans())
 def test_svmlight(path, content, zero_based, n_features, n_labels, weighted):
     path.write_bytes(content)
-    options = {
-        "zero_based": zero_based,
-        "n_features": n_features,
-        "n_labels": n_labels,
-        "weighted_labels": weighted,
-    }
+    options = {"zero_based": zero_based, "n_features": n_features, "n_labels": n_labels, "weighted_labels": weighted}
     expected = reference_outcome(text_reference.load_svmlight, content, **options)
     assert repr(outcome(data.load_svmlight, path, **options)) == repr(expected)
 

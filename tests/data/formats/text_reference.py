@@ -1,7 +1,5 @@
 """load_xmc and load_svmlight, slow and obvious: regular expressions, fractions, one line after the other."""
 
-from __future__ import annotations
-
 import re
 from fractions import Fraction
 

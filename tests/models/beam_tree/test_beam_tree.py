@@ -1,7 +1,5 @@
 """BeamTreeClassifier: what y may be, weights, learning on, learning rates, trees, and refusals."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -69,21 +67,14 @@ def test_every_form_of_names_is_one(form: Any) -> None:
 @pytest.mark.parametrize(
     ("bad", "sentence"),
     [
-        ([[0], [1, 2], *[[0]] * 118], ("row 1", 2)),
-        ([["a"], ["b", "c"], *[["a"]] * 118], ("'b'", "'c'", "row 1")),
-        (["a", 3, *["a"] * 118], (3, "row 1")),
-        ([3, "a", *[3] * 118], (3, "row 0", "'a'", "row 1")),
+        ([[0], [1, 2], *[[0]] * 118], ("row 1", 2)), ([["a"], ["b", "c"], *[["a"]] * 118], ("'b'", "'c'", "row 1")),
+        (["a", 3, *["a"] * 118], (3, "row 1")), ([3, "a", *[3] * 118], (3, "row 0", "'a'", "row 1")),
         ([[3], ["a"], *[[3]] * 118], (3, "row 0", "'a'", "row 1")),
-        (np.array([3, "a", *[3] * 118], object), (3, "row 0", "'a'", "row 1")),
-        (np.full(120, 0.5), ("0.5", "row 0")),
-        (np.full(120, np.nan), ("nan", "row 0")),
-        (np.r_[y[:-1], [np.nan]], ("nan", "row 119")),
-        (None, "None"),
-        (y[:-1], ("X", "(120, 6)", "(119,)")),
-        ([], "(0,)"),
-        ({"a": 1}, "class"),
+        (np.array([3, "a", *[3] * 118], object), (3, "row 0", "'a'", "row 1")), (np.full(120, 0.5), ("0.5", "row 0")),
+        (np.full(120, np.nan), ("nan", "row 0")), (np.r_[y[:-1], [np.nan]], ("nan", "row 119")), (None, "None"),
+        (y[:-1], ("X", "(120, 6)", "(119,)")), ([], "(0,)"), ({"a": 1}, "class"),
     ],
-)
+)  # fmt: skip
 def test_a_y_that_is_none_is_refused(bad: Any, sentence: object) -> None:
     with raises(DataError, sentence):
         make().fit(X, bad)

@@ -1,7 +1,5 @@
 """BeamTreeClassifier: parameters that change between calls, names in texts, slips in options, and interruptions."""
 
-from __future__ import annotations
-
 import copy
 import os
 import signal

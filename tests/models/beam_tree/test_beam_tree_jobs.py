@@ -1,7 +1,5 @@
 """BeamTreeClassifier's training as jobs: the runners that run them, checkpoints, and going on from one."""
 
-from __future__ import annotations
-
 import pickle
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path

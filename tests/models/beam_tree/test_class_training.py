@@ -1,7 +1,5 @@
 """Weights of classes and their training: what is refused. What a step does is asked in tests/reference."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from typing import Any

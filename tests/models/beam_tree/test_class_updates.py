@@ -1,7 +1,5 @@
 """Classes that come to a trained BeamTreeClassifier: the tree grows, known weights stay, and new rows are learned."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 from pathlib import Path

@@ -1,7 +1,5 @@
 """BeamTreeClassifier in parts, the optimiser and rate chosen, coverage, and what a class's score is."""
 
-from __future__ import annotations
-
 import copy
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Ensemble: weights, members of several kinds, names, and what it refuses."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -203,15 +201,10 @@ def test_what_does_not_fit_together_is_refused(kind: Any) -> None:
 @pytest.mark.parametrize(
     ("weights", "message"),
     [
-        ([1, 2, 3], ("weights", 3, 2)),
-        ([0, 0], (0, "weights")),
-        ([1, -1], "[0, inf)"),
-        ([1, float("nan")], "[0, inf)"),
-        (["1", "2"], "[0, inf)"),
-        ("best", ("None", "fit")),
-        (1.0, ("None", "fit")),
+        ([1, 2, 3], ("weights", 3, 2)), ([0, 0], (0, "weights")), ([1, -1], "[0, inf)"),
+        ([1, float("nan")], "[0, inf)"), (["1", "2"], "[0, inf)"), ("best", ("None", "fit")), (1.0, ("None", "fit")),
     ],
-)
+)  # fmt: skip
 def test_weights_that_are_none_are_refused(weights: Any, message: object) -> None:
     joined = Ensemble([XRLinear(), XRLinear()], weights=weights)
     with raises(ParameterError, message):

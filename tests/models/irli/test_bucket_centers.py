@@ -1,7 +1,5 @@
 """An index around random centres: what it computes, what it finds, and what it refuses."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

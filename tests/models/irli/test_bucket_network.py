@@ -1,7 +1,5 @@
 """BucketNetwork and affinities against their definitions, spelled out slowly."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

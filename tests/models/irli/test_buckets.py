@@ -1,7 +1,5 @@
 """Hashing is 2-universal and uniform; labels go where a slow reference puts them; lists match the assignment."""
 
-from __future__ import annotations
-
 import pickle
 from dataclasses import replace
 
@@ -144,19 +142,12 @@ def test_saved_buckets_come_back() -> None:
 @pytest.mark.parametrize(
     ("name", "at", "value"),
     [
-        ("buckets", (0, 0), 1),
-        ("buckets", (0, 0), 2),
-        ("buckets", (1, 0), -1),
-        ("bucket_offsets", (0, 1), 9),
-        ("bucket_offsets", (0, 1), -1),
-        ("bucket_offsets", (0, 0), 1),
-        ("bucket_offsets", (1, 2), 2),
-        ("bucket_members", (0, 0), 3),
-        ("bucket_members", (0, 0), 4),
-        ("bucket_members", (1, 2), -1),
+        ("buckets", (0, 0), 1), ("buckets", (0, 0), 2), ("buckets", (1, 0), -1), ("bucket_offsets", (0, 1), 9),
+        ("bucket_offsets", (0, 1), -1), ("bucket_offsets", (0, 0), 1), ("bucket_offsets", (1, 2), 2),
+        ("bucket_members", (0, 0), 3), ("bucket_members", (0, 0), 4), ("bucket_members", (1, 2), -1),
         ("bucket_members", (1, 0), 2),
     ],
-)
+)  # fmt: skip
 def test_damaged_buckets_are_refused(name: str, at: tuple[int, int], value: int) -> None:
     state = state_of(Buckets.from_assignment([[0, 1, -1, 1], [1, 1, -1, 0]], 2))
     state.arrays[name] = state.arrays[name].copy()

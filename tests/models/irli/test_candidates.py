@@ -1,7 +1,5 @@
 """Candidates against plain counting, errors included; the same for any number of threads."""
 
-from __future__ import annotations
-
 import threading
 
 import numpy as np

@@ -1,7 +1,5 @@
 """IRLIClassifier: what is learned, saved and asked of it beyond the contract."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

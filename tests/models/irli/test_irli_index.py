@@ -1,7 +1,5 @@
 """IRLIIndex: what it finds, how it is set, what it does with odd and bad input."""
 
-from __future__ import annotations
-
 import copy
 import json
 import pickle
@@ -362,16 +360,11 @@ def test_a_mapped_base_stays_mapped(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("base", "words"),
     [
-        (np.zeros((0, 3)), (1, "(0, 3)")),
-        (np.zeros((3, 0)), ("dimension", 1)),
-        (np.zeros(3), "dimensions"),
-        ([["a", "b"]], "text"),
-        ([[1.0, np.nan], [np.inf, 0.0]], "row 0"),
-        ([[1.0, 2.0], [1e30, 0.0]], "row 1"),
-        (np.ones((3, 2), complex), "complex128"),
-        (None, "base"),
+        (np.zeros((0, 3)), (1, "(0, 3)")), (np.zeros((3, 0)), ("dimension", 1)), (np.zeros(3), "dimensions"),
+        ([["a", "b"]], "text"), ([[1.0, np.nan], [np.inf, 0.0]], "row 0"), ([[1.0, 2.0], [1e30, 0.0]], "row 1"),
+        (np.ones((3, 2), complex), "complex128"), (None, "base"),
     ],
-)
+)  # fmt: skip
 def test_a_base_that_is_none(base: Any, words: object) -> None:
     with raises(DataError, words):
         IRLIIndex(**SMALL).fit(base)
@@ -380,18 +373,13 @@ def test_a_base_that_is_none(base: Any, words: object) -> None:
 @pytest.mark.parametrize(
     ("queries", "neighbors", "words"),
     [
-        (np.ones((4, 5)), None, ("base", 5, 6)),
-        (np.full((4, 6), np.nan), None, ("queries", "NaN", "row 0")),
-        (5, None, "queries"),
-        (None, [[1]], "queries"),
-        (QUERIES, np.zeros((3, 5)), ("queries", 60)),
-        (QUERIES, np.full((60, 2), 800), (800, "row 0", "[-1, 799]")),
-        (QUERIES, np.full((60, 2), -2), (-2, "row 0")),
-        (QUERIES, np.full((60, 2), 0.5), "0.5"),
-        (QUERIES, np.full((60, 2), -1), ("row", "names")),
+        (np.ones((4, 5)), None, ("base", 5, 6)), (np.full((4, 6), np.nan), None, ("queries", "NaN", "row 0")),
+        (5, None, "queries"), (None, [[1]], "queries"), (QUERIES, np.zeros((3, 5)), ("queries", 60)),
+        (QUERIES, np.full((60, 2), 800), (800, "row 0", "[-1, 799]")), (QUERIES, np.full((60, 2), -2), (-2, "row 0")),
+        (QUERIES, np.full((60, 2), 0.5), "0.5"), (QUERIES, np.full((60, 2), -1), ("row", "names")),
         (QUERIES, np.zeros((60, 0), int), "(60, 0)"),
     ],
-)
+)  # fmt: skip
 def test_queries_that_do_not_fit(queries: Any, neighbors: Any, words: object) -> None:
     for index in (IRLIIndex(**SMALL), IRLIIndex(n_jobs=1)):
         for refuses in (index.fit, index.plan):

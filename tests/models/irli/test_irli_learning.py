@@ -1,7 +1,5 @@
 """Learning in turns: gradients against PyTorch's own, and what the IRLI paper says happens round by round."""
 
-from __future__ import annotations
-
 import copy
 from typing import Any
 

@@ -1,7 +1,5 @@
 """IRLI's checkpoint: what later rounds don't need is deleted, and a kill at any point costs time alone."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """IRLIClassifier brought up to date: where new labels go, what the networks learn, and what is refused."""
 
-from __future__ import annotations
-
 import copy
 import warnings
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """True distances and the nearest of them, beside NumPy in double precision; sizes of an index, costs of a search."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

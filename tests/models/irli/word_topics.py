@@ -1,7 +1,5 @@
 """Rows of words that tell their labels, a classifier small enough to learn from them in no time, and all its logits."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

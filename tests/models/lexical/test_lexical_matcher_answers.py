@@ -1,7 +1,5 @@
 """LexicalMatcher: labels without rows, what rows teach, relations, columns, explanations, updates."""
 
-from __future__ import annotations
-
 import warnings
 from pathlib import Path
 from typing import Any
@@ -39,15 +37,11 @@ def column(model: LexicalMatcher, text: str, label: str, name: str) -> float:
 @pytest.mark.parametrize(
     ("text", "label"),
     [
-        ("On WHALE hunting", "n1"),
-        ("The whalling industry", "n1"),
-        ("The baking of fresh bread", "n2"),
-        ("A life of Mark Twain", "n3"),
-        ("Travel on the river Mississippi: a description", "n4"),
-        ("Mississippi", "n4"),
+        ("On WHALE hunting", "n1"), ("The whalling industry", "n1"), ("The baking of fresh bread", "n2"),
+        ("A life of Mark Twain", "n3"), ("Travel on the river Mississippi: a description", "n4"), ("Mississippi", "n4"),
         ("fox hunting", "n5"),
     ],
-)
+)  # fmt: skip
 def test_labels_that_no_row_has_are_found(untaught: LexicalMatcher, text: str, label: str) -> None:
     assert untaught.rank([text], k=1).names == [[label]]
     assert (untaught.n_rows_, untaught.label_counts_.tolist()) == (0, [0] * 5)
@@ -187,16 +181,12 @@ def test_new_words_and_labels(untaught: LexicalMatcher, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "options", "why"),
     [
-        ((), {}, ("texts", "label_texts", "alone")),
-        ((["a"],), {}, ("X", "Y", "together")),
-        (([], []), {"label_texts": None}, ("label_texts", "alone")),
-        ((), {"label_texts": {}}, "word"),
-        ((), {"label_texts": {"a": "..."}}, ("None", 1, "word")),
-        ((["a", "b"], [["x"]]), {}, ("labels", 2, 1)),
-        (("a", ["x"]), {}, "list"),
-        ((["a"], [["x"]]), {"label_texts": 3}, ("label_texts", "int")),
+        ((), {}, ("texts", "label_texts", "alone")), ((["a"],), {}, ("X", "Y", "together")),
+        (([], []), {"label_texts": None}, ("label_texts", "alone")), ((), {"label_texts": {}}, "word"),
+        ((), {"label_texts": {"a": "..."}}, ("None", 1, "word")), ((["a", "b"], [["x"]]), {}, ("labels", 2, 1)),
+        (("a", ["x"]), {}, "list"), ((["a"], [["x"]]), {"label_texts": 3}, ("label_texts", "int")),
     ],
-)
+)  # fmt: skip
 def test_what_can_t_be_learned_from(arguments: tuple[Any, ...], options: dict[str, Any], why: object) -> None:
     with raises(DataError, why):
         LexicalMatcher().fit(*arguments, **options)

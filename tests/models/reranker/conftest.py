@@ -1,7 +1,5 @@
 """A trained reranker, for those tests that only ask it."""
 
-from __future__ import annotations
-
 import pytest
 from rows_with_pairs import X, parity, reranker, y
 

@@ -1,7 +1,5 @@
 """Rows that say which pair of labels is right; which of the two, only a column that members overlook."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

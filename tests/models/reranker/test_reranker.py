@@ -1,7 +1,5 @@
 """Reranker: every scorer, what it answers and explains, and what it refuses."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Any

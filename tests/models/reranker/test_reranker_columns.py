@@ -1,7 +1,5 @@
 """Further columns of a reranker: by a function, and of labels by themselves."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -119,23 +117,16 @@ def test_columns_of_labels() -> None:
 @pytest.mark.parametrize(
     ("given", "named", "sentence"),
     [
-        (np.zeros((7, 1)), False, (8, "(7, 1)")),
-        (np.zeros((8, 0)), False, (1, "1,000", "(8, 0)")),
-        (np.zeros((8, 1001)), False, (1, "1,000", "(8, 1001)")),
-        (np.zeros((8, 1, 1)), False, "(8, 1, 1)"),
-        (np.full((8, 1), np.inf), False, ("label_columns", "infinite")),
-        (["a"] * 8, False, ("label_columns", "'a'")),
-        (3, False, ("label_columns", "array")),
-        ({"label 1": 1}, False, ("label_columns", "mapping")),
-        ({}, True, ("label_columns", "no label")),
-        ({"label 1": 1, "label 2": [1, 2]}, True, "label 2"),
-        ({"label 1": [[1]]}, True, ("label_columns", "label 1")),
-        ({"label 1": []}, True, (1, "1,000")),
-        ({"label 1": np.nan}, True, ("label_columns", "NaN")),
-        ({"label 1": "cheap"}, True, "label 1"),
+        (np.zeros((7, 1)), False, (8, "(7, 1)")), (np.zeros((8, 0)), False, (1, "1,000", "(8, 0)")),
+        (np.zeros((8, 1001)), False, (1, "1,000", "(8, 1001)")), (np.zeros((8, 1, 1)), False, "(8, 1, 1)"),
+        (np.full((8, 1), np.inf), False, ("label_columns", "infinite")), (["a"] * 8, False, ("label_columns", "'a'")),
+        (3, False, ("label_columns", "array")), ({"label 1": 1}, False, ("label_columns", "mapping")),
+        ({}, True, ("label_columns", "no label")), ({"label 1": 1, "label 2": [1, 2]}, True, "label 2"),
+        ({"label 1": [[1]]}, True, ("label_columns", "label 1")), ({"label 1": []}, True, (1, "1,000")),
+        ({"label 1": np.nan}, True, ("label_columns", "NaN")), ({"label 1": "cheap"}, True, "label 1"),
         ({"label 1": [1, [2, 3]]}, True, "label 1"),
     ],
-)
+)  # fmt: skip
 def test_columns_of_labels_that_are_none(given: Any, named: bool, sentence: object) -> None:
     X, y = pairs(60)
     with raises(DataError, sentence):

@@ -1,7 +1,5 @@
 """A reranker's folders: parts that don't fit each other are refused, and a training goes on from its checkpoint."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

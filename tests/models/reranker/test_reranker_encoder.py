@@ -1,7 +1,5 @@
 """A reranker with an encoder of texts: labels that are near a text by what both mean, in words that it hasn't."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 from dataclasses import replace

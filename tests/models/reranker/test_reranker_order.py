@@ -1,7 +1,5 @@
 """What teaches a reranker's order: rows that no member has seen, and rows that come later."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 from unittest import mock

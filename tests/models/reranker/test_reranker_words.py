@@ -1,7 +1,5 @@
 """Labels' own words among a reranker's columns: counted without the rows that teach the order."""
 
-from __future__ import annotations
-
 import warnings
 
 import numpy as np

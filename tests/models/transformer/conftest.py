@@ -1,7 +1,5 @@
 """Trained models over a few texts, for those tests that only ask them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """A few texts and their labels, and models small enough to learn from them in no time."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from sylvan import TransformerMatcher, XRLinear, XRTransformer

@@ -1,7 +1,5 @@
 """What tests of fine-tuning learn from: books of the sample, a bag of hashed words, parameters that take seconds."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path

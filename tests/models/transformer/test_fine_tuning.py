@@ -1,7 +1,5 @@
 """The deep matcher: what layers begin with, whom they are trained on, what is learned, and going on after a stop."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
 from functools import cache
@@ -69,12 +67,8 @@ def test_tables_begin_with_what_the_linear_solver_gives(
             positives[row, given.tree.path(leaf)[layer]] += 1
         Y = np.minimum(positives, 1) if costs == "none" else positives
     as_it_is: dict[str, Any] = {
-        "negative_cost": 1.0,
-        "man_threshold": 0.0,
-        "tolerance": 0.1,
-        "max_iterations": 10,
-        "scaling": "none",
-    }
+        "negative_cost": 1.0, "man_threshold": 0.0, "tolerance": 0.1, "max_iterations": 10, "scaling": "none",
+    }  # fmt: skip
     as_it_is |= {"combine": "l3_hinge", "threshold": 0.0, "weight_dtype": "float32", "n_jobs": 1}
     words, relevance = ["tfn"] * layer + ["tfn+man"], None if costs == "none" else costs
     linear = XRLinear(tree=tree, negatives=words, beam=3, relevance=relevance, **as_it_is)

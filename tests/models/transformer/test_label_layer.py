@@ -1,7 +1,5 @@
 """The label layer: loss and gradients against a slow double loop, and nothing of the table's size is ever made."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

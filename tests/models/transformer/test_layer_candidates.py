@@ -1,7 +1,5 @@
 """Candidates of a layer against slow sets, and costs by a slow recursion."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -135,8 +133,7 @@ def relevance() -> Csr:
 
 
 @pytest.mark.parametrize(
-    ("norm", "expected"),
-    [("l1", [3 / 7, 4 / 7, 1]), ("l2", [0.6, 0.8, 1]), ("max", [0.75, 1, 1]), ("none", [1, 1, 1])],
+    ("norm", "expected"), [("l1", [3 / 7, 4 / 7, 1]), ("l2", [0.6, 0.8, 1]), ("max", [0.75, 1, 1]), ("none", [1, 1, 1])]
 )
 def test_costs_are_the_relevance_over_its_norm(norm: str, expected: list[float]) -> None:
     given = relevance()

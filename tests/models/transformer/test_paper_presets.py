@@ -1,7 +1,5 @@
 """The preset "paper" beside what was transcribed from the papers and their authors' programs; its ensembles."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """XRTransformer's and XTransformer's checkpoints and folders."""
 
-from __future__ import annotations
-
 import dataclasses
 import warnings
 from contextlib import AbstractContextManager

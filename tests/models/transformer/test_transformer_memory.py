@@ -1,7 +1,5 @@
 """What a training of XRTransformer or XTransformer will take: plans, memory beforehand, memory that runs out."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

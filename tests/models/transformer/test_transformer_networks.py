@@ -1,7 +1,5 @@
 """XRTransformer and XTransformer with a network of Hugging Face's."""
 
-from __future__ import annotations
-
 import pickle
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """XRTransformer's and XTransformer's parameters: presets, encoders, ranges, what counts later, and what is refused."""
 
-from __future__ import annotations
-
 import copy
 from pathlib import Path
 from typing import Any
@@ -15,15 +13,7 @@ import sylvan
 from sylvan import LabelTree, TfidfVectorizer, TransformerMatcher, XRLinear, XRTransformer, XTransformer
 from sylvan.errors import DataError, ModelError, ParameterError
 from sylvan.models.transformer import fine_tuning
-from sylvan.models.transformer.presets import (
-    encoder_of,
-    kind_of,
-    matcher_of,
-    ranker_of,
-    said,
-    value_of,
-    vectorizer_of,
-)
+from sylvan.models.transformer.presets import encoder_of, kind_of, matcher_of, ranker_of, said, value_of, vectorizer_of
 from sylvan.neural import BagTextEncoder
 
 pytest.importorskip("torch")

@@ -1,7 +1,5 @@
 """Models with an encoder that learn more texts and labels: the encoder stays, and the rankers are updated."""
 
-from __future__ import annotations
-
 import copy
 from pathlib import Path
 from typing import Any

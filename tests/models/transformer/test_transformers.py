@@ -1,7 +1,5 @@
 """XRTransformer and XTransformer: features, layers, explanations, ensembles."""
 
-from __future__ import annotations
-
 import copy
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The deep matcher's layers measured on a holdout, and negatives by the fine-tuned network's own beam."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path

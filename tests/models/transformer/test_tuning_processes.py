@@ -1,7 +1,5 @@
 """Two processes fine-tune a small BERT over three layers as one does, and go on after a stop to the same bits."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

@@ -3,8 +3,6 @@
 What each found goes to ``folder/<process>.npz``.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What updates of trees are tested by: what every label scores for every row, and whether clusters are split."""
 
-from __future__ import annotations
-
 import copy
 import math
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Probabilities of XRLinear: what margins become, calibration inside fit, and what predict makes of it."""
 
-from __future__ import annotations
-
 import math
 from functools import cache
 from typing import Any

@@ -1,7 +1,5 @@
 """New labels of a model that keeps no rows: they are found, and what it knew stays as it was, to the bit."""
 
-from __future__ import annotations
-
 import warnings
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """XRLinear.preset("paper") against what PECOS says: its tables' trees, Section 3's choices and Algorithm 2 in full."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Callable

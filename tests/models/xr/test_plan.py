@@ -1,7 +1,5 @@
 """Plans and estimates: near to what training then takes, what they say, and refusing what the machine can't hold."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

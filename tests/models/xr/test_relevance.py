@@ -1,7 +1,5 @@
 """Costs of positives by how much of a row lies below a node: every layer by itself, with costs made by hand."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

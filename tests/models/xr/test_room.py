@@ -1,7 +1,5 @@
 """What an update changes of the rows, of which nobody's are ever written again, and of a tree that grows."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 

@@ -1,7 +1,5 @@
 """Features of any scale: units of rows and of columns change no answer."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What update promises beside a training anew: errors that change nothing, rows that are gone, copies, files, names."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

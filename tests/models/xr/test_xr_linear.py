@@ -1,7 +1,5 @@
 """XRLinear's own parameters: what reaches the index, and the paper's choices by one word."""
 
-from __future__ import annotations
-
 import dataclasses
 from pathlib import Path
 from typing import Any
@@ -69,14 +67,10 @@ def test_a_share_for_each_label_is_cloned_and_saved(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("alpha", "words"),
     [
-        ([0.5, 1.5], ("[0, 1]", "1.5", "label 1")),
-        ([0.5, np.nan, 2.0], ("nan", "label 1")),
-        ([[0.5]], ("[0.5]", "label 0")),
-        ([], "[]"),
-        (["a"], ("'a'", "label 0")),
-        ([0.5, 0.5], (2, "Y", "(4, 3)")),
+        ([0.5, 1.5], ("[0, 1]", "1.5", "label 1")), ([0.5, np.nan, 2.0], ("nan", "label 1")),
+        ([[0.5]], ("[0.5]", "label 0")), ([], "[]"), (["a"], ("'a'", "label 0")), ([0.5, 0.5], (2, "Y", "(4, 3)")),
     ],
-)
+)  # fmt: skip
 def test_shares_that_are_none(alpha: list, words: object) -> None:
     for given in (alpha, np.array(alpha)):
         with raises(ParameterError, "alpha", "XRLinear", words):

@@ -3,8 +3,6 @@
 The class table is an ``nn.Parameter`` with dense gradients, or the weight of an ``nn.Embedding(sparse=True)``.
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

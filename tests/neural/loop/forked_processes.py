@@ -1,7 +1,5 @@
 """Processes that train together, forked off one that has imported everything and computed nothing."""
 
-from __future__ import annotations
-
 import importlib
 import os
 import signal

@@ -1,7 +1,5 @@
 """A small job: classify points with dropout, sparse embeddings and a state that is carried from batch to batch."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any

@@ -3,8 +3,6 @@
 Called with a folder, it goes through all scenarios; the results go to ``folder/<scenario>.<process>.json``.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal
@@ -55,16 +53,10 @@ def training(folder: Path) -> dict[str, Any]:
     found = trained(engine, seed=engine.process)
     again = trained(engine)
     return {
-        **found,
-        "same": equal_everywhere(engine, found["numbers"]),
-        "again": again["numbers"] == found["numbers"],
-        "accumulated": trained(Engine(device="cpu", accumulate=2, timeout=TIMEOUT)),
-        "gradients": gradients(engine),
-        "rows": rows(engine),
-        "resumed": resumed(engine, folder),
-        "refused": refused(),
-        "engine": repr(engine),
-    }
+        **found, "same": equal_everywhere(engine, found["numbers"]), "again": again["numbers"] == found["numbers"],
+        "accumulated": trained(Engine(device="cpu", accumulate=2, timeout=TIMEOUT)), "gradients": gradients(engine),
+        "rows": rows(engine), "resumed": resumed(engine, folder), "refused": refused(), "engine": repr(engine),
+    }  # fmt: skip
 
 
 def gradients(engine: Engine) -> dict[str, Any]:
@@ -109,13 +101,10 @@ def rows(engine: Engine) -> dict[str, Any]:
     tokens = TokenRows(np.arange(6, dtype=np.int32), np.array([0, 1, 3, 6], np.int64))
     parts = engine.share({"rows": tokens, "ids": [7, 8, 9], "pair": (torch.arange(3), torch.tensor(5.0))})
     return {
-        "wrong": wrong,
-        "ids": parts["ids"],
-        "tokens": parts["rows"].ids.tolist(),
-        "pair": [part.tolist() for part in parts["pair"]],
-        "agreed": engine.agree({"process": engine.process}),
+        "wrong": wrong, "ids": parts["ids"], "tokens": parts["rows"].ids.tolist(),
+        "pair": [part.tolist() for part in parts["pair"]], "agreed": engine.agree({"process": engine.process}),
         "everyone": engine.everyone(engine.process),
-    }
+    }  # fmt: skip
 
 
 def resumed(engine: Engine, folder: Path) -> dict[str, Any]:

@@ -1,8 +1,6 @@
 """Losses over classes under PyTorch's DistributedDataParallel: the gradients are the mean of those of the processes,
 and a process whose batch is padding alone holds no other up."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

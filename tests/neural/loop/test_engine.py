@@ -1,7 +1,5 @@
 """Devices, precisions, accumulated gradients and schedules; what runs out of memory says so."""
 
-from __future__ import annotations
-
 import importlib
 from contextlib import nullcontext
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Clipping, the refresh schedule, the picture of a training."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Two processes do what one does with the whole batch; when one comes to nothing, the other says so and ends."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Nested values through a folder and back, bit for bit."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 from typing import Any
@@ -16,19 +14,13 @@ from sylvan.errors import ModelError, ParameterError
 from sylvan.neural import load_tree, save_tree
 
 TENSORS = {
-    "scalar": torch.tensor(3.5),
-    "empty": torch.zeros(0, 4),
-    "bool": torch.tensor([True, False]),
-    "bool scalar": torch.tensor(True),
-    "half": torch.tensor([1.5, -2.0], dtype=torch.float16),
+    "scalar": torch.tensor(3.5), "empty": torch.zeros(0, 4), "bool": torch.tensor([True, False]),
+    "bool scalar": torch.tensor(True), "half": torch.tensor([1.5, -2.0], dtype=torch.float16),
     "bfloat": torch.tensor([[1.5, 3e38]], dtype=torch.bfloat16),
-    "bfloat scalar": torch.tensor(2.0, dtype=torch.bfloat16),
-    "int": torch.arange(5),
-    "bytes": torch.arange(5, dtype=torch.uint8),
-    "nan": torch.tensor([float("nan"), float("inf")]),
-    "transposed": torch.arange(6.0).reshape(2, 3).t(),
-    "parameter": torch.nn.Parameter(torch.ones(2)),
-}
+    "bfloat scalar": torch.tensor(2.0, dtype=torch.bfloat16), "int": torch.arange(5),
+    "bytes": torch.arange(5, dtype=torch.uint8), "nan": torch.tensor([float("nan"), float("inf")]),
+    "transposed": torch.arange(6.0).reshape(2, 3).t(), "parameter": torch.nn.Parameter(torch.ones(2)),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", TENSORS)

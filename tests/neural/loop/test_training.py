@@ -1,7 +1,5 @@
 """The training loop: early stopping, limits, and resuming to the same bits (when it was killed: test_processes.py)."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """SASRec, GRU4Rec, and the encoders of language models: causality, padding on any side, gradients, naive references."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

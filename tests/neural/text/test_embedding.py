@@ -1,7 +1,5 @@
 """Embedding many texts: order, batches, and vectors stored on disk."""
 
-from __future__ import annotations
-
 import contextlib
 import sqlite3
 import threading
@@ -152,16 +150,12 @@ def spoil_types(path: Path) -> None:
 @pytest.mark.parametrize(
     "spoil",
     [
-        spoil_vectors,
-        spoil_keys,
-        spoil_types,
-        lambda path: path.write_bytes(path.read_bytes()[:-1000]),
+        spoil_vectors, spoil_keys, spoil_types, lambda path: path.write_bytes(path.read_bytes()[:-1000]),
         lambda path: path.write_bytes(path.read_bytes()[:2000]),
-        lambda path: path.write_bytes(b"no database at all" * 100),
-        lambda path: path.write_bytes(b""),
+        lambda path: path.write_bytes(b"no database at all" * 100), lambda path: path.write_bytes(b""),
         lambda path: path.unlink(),
     ],
-)
+)  # fmt: skip
 def test_damaged_vectors_are_computed_again(spoil: Any, tmp_path: Path) -> None:
     mine = encoder()
     expected = embed(mine, TEXTS, cache=tmp_path)

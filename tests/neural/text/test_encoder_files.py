@@ -1,7 +1,5 @@
 """Folders of encoders: others open what is saved, and whatever is wrong with one is a sentence."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Folders of encoders whose config.json asks for another network than that of the weights beside it."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Encoders of texts: the same vectors as by the obvious way, whatever the batch and the tokenizer; their training."""
 
-from __future__ import annotations
-
 import os
 import sys
 from pathlib import Path
@@ -277,16 +275,12 @@ def test_what_opens_what(folder: str, tmp_path: Path) -> None:
     bag.save_pretrained(tmp_path / "bag")
     assert open_encoder(tmp_path / "bag", frozen=True).tables() == []
     wrong: list[tuple[Any, dict[str, Any], str]] = [
-        (3, {}, ("bag", 3)),
-        (bag, {"max_length": 3}, "parameters"),
-        (bag, {"frozen": True}, "parameters"),
-        ("bag", {"pooling": "cls"}, ("pooling", "takes")),
-        ("bag", {"max_length": 0}, ("max_length", "BagTextEncoder")),
+        (3, {}, ("bag", 3)), (bag, {"max_length": 3}, "parameters"), (bag, {"frozen": True}, "parameters"),
+        ("bag", {"pooling": "cls"}, ("pooling", "takes")), ("bag", {"max_length": 0}, ("max_length", "BagTextEncoder")),
         (folder, {"pooling": "sum"}, ("pooling", "TransformerEncoder", "mean", "cls")),
-        (folder, {"lora_rank": 0}, ("lora_rank", 0)),
-        (folder, {"max_length": 161}, ("[3, 160]", 161)),
+        (folder, {"lora_rank": 0}, ("lora_rank", 0)), (folder, {"max_length": 161}, ("[3, 160]", 161)),
         (folder, {"max_length": 2}, ("[3, 160]", 2)),
-    ]
+    ]  # fmt: skip
     for source, options, sentence in wrong:
         with raises(ParameterError, sentence):
             open_encoder(source, **options)

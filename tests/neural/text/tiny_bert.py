@@ -3,8 +3,6 @@
 ``from neural.text.tiny_bert import tiny_bert`` in any test, then ``folder = tiny_bert(tmp_path / "bert", texts)``.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -98,18 +96,10 @@ def tiny_bert(
     path = Path(folder)
     n_ids = save_tokenizer(path, texts, longest=longest)
     settings = BertConfig(
-        vocab_size=n_ids,
-        hidden_size=dim,
-        num_hidden_layers=n_layers,
-        num_attention_heads=n_heads,
-        intermediate_size=2 * dim,
-        max_position_embeddings=longest,
-        hidden_dropout_prob=dropout,
-        attention_probs_dropout_prob=dropout,
-        initializer_range=0.2,
-        pad_token_id=0,
-        **config,
-    )
+        vocab_size=n_ids, hidden_size=dim, num_hidden_layers=n_layers, num_attention_heads=n_heads,
+        intermediate_size=2 * dim, max_position_embeddings=longest, hidden_dropout_prob=dropout,
+        attention_probs_dropout_prob=dropout, initializer_range=0.2, pad_token_id=0, **config,
+    )  # fmt: skip
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         network = BertModel(settings)

@@ -1,7 +1,5 @@
 """BeamTreeHead against its equations written out, and beam search against a loop; what else a layer must do."""
 
-from __future__ import annotations
-
 import copy
 import io
 import math

@@ -1,7 +1,5 @@
 """BeamTreeHead's slow reference implementation: trees of any shape, paths, scores and beam search a node at a time."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -8,8 +8,6 @@ And what losses have for their optimum, likewise: the labels' distribution. A gr
 it: the losses agree there when q is the softmax, or when there are many draws.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from typing import Any

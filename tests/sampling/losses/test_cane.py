@@ -2,8 +2,6 @@
 
 Theorem 1, Eqs. (5) and (6) and Corollary 1 on problems small enough."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Sequence

@@ -3,8 +3,6 @@
 What they are worth is in each one's own file and in tests/reference; what they refuse is in ``test_wrong_inputs.py``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

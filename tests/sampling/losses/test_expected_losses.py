@@ -4,8 +4,6 @@ Losses of prescribed draws are in their own files and in tests/reference. ``kit.
 fails by chance alone.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable
 from typing import Any
@@ -114,8 +112,7 @@ def offsets(n: int, size: int, many: int) -> Tensor:
 
 
 @pytest.mark.parametrize(
-    ("draw", "n", "size"),
-    [(candidates_of_one_subset, 4, 12), *((offsets, 5, size) for size in (5, 8, 20, 21, 1000))],
+    ("draw", "n", "size"), [(candidates_of_one_subset, 4, 12), *((offsets, 5, size) for size in (5, 8, 20, 21, 1000))]
 )
 def test_distinct_draws_are_alike(draw: Callable[[int, int, int], Tensor], n: int, size: int) -> None:
     """Each place holds every class as often, and beside each class every other."""

@@ -1,7 +1,5 @@
 """CANE's candidates for language models: the split, what is drawn, how the subsets' vectors learn."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The chunked full softmax against PyTorch's cross-entropy."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 import torch.nn.functional as F

@@ -1,7 +1,5 @@
 """Scores of chosen classes against fancy indexing, and sparse gradients that touch chosen rows only."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 import torch.nn.functional as F

@@ -1,7 +1,5 @@
 """NCE, negative sampling, BlackOut and one-vs-each against loops in float64, with every option; and what they share."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any
@@ -79,16 +77,10 @@ SEVERAL = torch.tensor(
     [[1, 3, IGNORED], [2, IGNORED, 5], [IGNORED, 7, IGNORED], [0, 1, 2], [11, IGNORED, IGNORED], [4, 6, IGNORED]]
 )
 OPTIONS = [
-    (NCELoss, {}),
-    (NCELoss, {"log_normalizer": 0.0}),
-    (NCELoss, {"log_normalizer": -1.5, "accidental": "remove"}),
-    (NCELoss, {"learn_normalizer": True}),
-    (NegativeSamplingLoss, {}),
-    (NegativeSamplingLoss, {"accidental": "keep"}),
-    (BlackOutLoss, {}),
-    (BlackOutLoss, {"accidental": "keep"}),
-    (OneVsEachLoss, {}),
-]
+    (NCELoss, {}), (NCELoss, {"log_normalizer": 0.0}), (NCELoss, {"log_normalizer": -1.5, "accidental": "remove"}),
+    (NCELoss, {"learn_normalizer": True}), (NegativeSamplingLoss, {}), (NegativeSamplingLoss, {"accidental": "keep"}),
+    (BlackOutLoss, {}), (BlackOutLoss, {"accidental": "keep"}), (OneVsEachLoss, {}),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,6 @@
 Its sums are compared in tests/reference/test_softmax_losses.py, and what every loss does is in test_every_loss.py.
 """
 
-from __future__ import annotations
-
 import math
 import warnings
 from typing import Any

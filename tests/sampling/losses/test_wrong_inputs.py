@@ -1,7 +1,5 @@
 """What losses are given by mistake: an empty batch is none, all else ends in a sentence that says what to give."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

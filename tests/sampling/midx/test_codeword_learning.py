@@ -1,7 +1,5 @@
 """Learned codewords: the shares and divergences against naive sums, and that learning brings MIDX nearer."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

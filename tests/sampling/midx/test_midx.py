@@ -1,7 +1,5 @@
 """MIDX against Eq. (6) computed naively, a two-stage draw in NumPy and the softmax (ExactMIDX); compiled code too."""
 
-from __future__ import annotations
-
 import copy
 from typing import Any
 

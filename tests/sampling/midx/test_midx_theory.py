@@ -3,8 +3,6 @@
 The exact values are in ``theory_reference.py``; the gradients are in ``losses/test_bias_theorems.py``.
 """
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

@@ -3,8 +3,6 @@
 Scores of an index that is sure of the wrong classes are made flatter: against a search over naive sums.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

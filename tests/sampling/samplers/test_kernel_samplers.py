@@ -4,8 +4,6 @@ Of both structures of RFF and Sphere, however the work is divided. What every sa
 ``sampling/test_contract.py``.
 """
 
-from __future__ import annotations
-
 from typing import Any, TypeVar
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Samplers that look at no embedding, and that of some classes: closed forms, slow loops, ends of ranges, errors."""
 
-from __future__ import annotations
-
 import copy
 import math
 from typing import Any
@@ -14,16 +12,7 @@ from sampling.suite import SOME, normal, subset
 from torch import Tensor
 
 from sylvan.errors import DataError, NotFittedError, ParameterError
-from sylvan.sampling import (
-    InBatch,
-    LogUniform,
-    Sampler,
-    Softmax,
-    Subset,
-    Uniform,
-    Unigram,
-    make_tail_sampler,
-)
+from sylvan.sampling import InBatch, LogUniform, Sampler, Softmax, Subset, Uniform, Unigram, make_tail_sampler
 from sylvan.sampling.samplers.base import class_counts
 from sylvan.sampling.samplers.static import alias_table
 
@@ -119,14 +108,10 @@ def test_cells_give_each_class_its_probability(kind: str, n: int) -> None:
 @pytest.mark.parametrize(
     "values",
     [
-        [2, 0, 1],
-        (2.0, 0.0, 1.0),
-        np.array([2, 0, 1], np.uint16),
-        np.array([2, 0, 1], np.float16),
-        torch.tensor([2, 0, 1]),
-        torch.tensor([2, 0, 1], dtype=torch.bfloat16),
+        [2, 0, 1], (2.0, 0.0, 1.0), np.array([2, 0, 1], np.uint16), np.array([2, 0, 1], np.float16),
+        torch.tensor([2, 0, 1]), torch.tensor([2, 0, 1], dtype=torch.bfloat16),
     ],
-)
+)  # fmt: skip
 def test_every_form_gives_the_same(values: Any) -> None:
     found = class_counts(values, 3, owner="Unigram")
     assert found.dtype == torch.float64
@@ -136,20 +121,12 @@ def test_every_form_gives_the_same(values: Any) -> None:
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ([1, 2], "(2,)"),
-        ([[1, 2, 3]], "(1, 3)"),
-        (5, ("counts", "()")),
-        ([1, -2, 3], (1, -2)),
-        ([1, float("nan"), 3], "NaN"),
-        ([1, float("inf"), 3], "NaN"),
-        ([0, 0, 0], ("sum", 0)),
-        (["a", "b", "c"], ("counts", "list")),
-        (None, "NoneType"),
-        ([1, [2], 3], ("counts", "list")),
-        ([1e308, 1e308, 1e308], ("inf", "sum")),
-        (torch.tensor([1j, 1, 1]), ("counts", "torch.complex64")),
+        ([1, 2], "(2,)"), ([[1, 2, 3]], "(1, 3)"), (5, ("counts", "()")), ([1, -2, 3], (1, -2)),
+        ([1, float("nan"), 3], "NaN"), ([1, float("inf"), 3], "NaN"), ([0, 0, 0], ("sum", 0)),
+        (["a", "b", "c"], ("counts", "list")), (None, "NoneType"), ([1, [2], 3], ("counts", "list")),
+        ([1e308, 1e308, 1e308], ("inf", "sum")), (torch.tensor([1j, 1, 1]), ("counts", "torch.complex64")),
     ],
-)
+)  # fmt: skip
 @pytest.mark.parametrize("sampler", [Unigram, InBatch])
 def test_wrong_counts_are_refused_in_a_sentence(sampler: Any, values: Any, message: object) -> None:
     if values is None and sampler is InBatch:
@@ -290,14 +267,10 @@ def test_a_tail_of_midx_learns_from_its_own_classes() -> None:
 @pytest.mark.parametrize(
     ("classes", "message"),
     [
-        ([0, 1, 2], (4, 3)),
-        ([0, 1, 2, 10], ("[0, 10)", 10)),
-        ([0, 1, 2, -1], ("[0, 10)", -1)),
-        ([0, 1, 2, 2], "distinct"),
-        ([0.0, 1.0, 2.0, 3.0], ("torch.float64", "class")),
-        ([[0, 1], [2, 3]], "(2, 2)"),
+        ([0, 1, 2], (4, 3)), ([0, 1, 2, 10], ("[0, 10)", 10)), ([0, 1, 2, -1], ("[0, 10)", -1)),
+        ([0, 1, 2, 2], "distinct"), ([0.0, 1.0, 2.0, 3.0], ("torch.float64", "class")), ([[0, 1], [2, 3]], "(2, 2)"),
     ],
-)
+)  # fmt: skip
 def test_wrong_classes_are_told(classes: Any, message: object) -> None:
     with raises(DataError, message):
         Subset(10, Uniform(4), classes)
