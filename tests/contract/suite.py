@@ -245,7 +245,7 @@ class RankingContract(FilterContract, LabelChangesContract, UpdateContract):
         try:
             assert answer_of_child(method, rank_into, fitted, X, 5) == expected
         finally:
-            fitted.set_params(**self.jobs(None))
+            fitted.set_params(**self.jobs(1))
 
     def jobs(self, n_jobs: int | None) -> dict[str, Any]:
         """The parameters that set the number of threads."""

@@ -1,6 +1,6 @@
 """TextModel holds the contract of everything that ranks."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 from contract.texts import TextContract
 from sylvan import TextModel, TfidfVectorizer, XRLinear
@@ -8,6 +8,8 @@ from sylvan import TextModel, TfidfVectorizer, XRLinear
 
 class TestTextModel(TextContract):
     """A vectoriser and a model of matrices."""
+
+    machine: ClassVar[dict[str, Any]] = {"vectorizer__n_jobs": 1}
 
     def make(self, **params: Any) -> Any:
         model = XRLinear(**{"branching": 3, "max_leaf": 4, **params})

@@ -49,6 +49,7 @@ def test_a_norm_below_zero_would_turn_the_gradients_round() -> None:
     for wrong in (-1.0, 0, float("nan")):
         with raises(ParameterError, "max_norm", "clip_gradients"):
             clip_gradients([torch.ones(2)], wrong)
+    assert float(clip_gradients([torch.ones(2)], float("inf"))) == 0  # asks for the norm alone
 
 
 def test_the_schedule() -> None:

@@ -17,7 +17,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from sylvan.errors import MemoryLimitError, ParameterError, SylvanError
-from sylvan.params.fields import Number, Parameterized, Range, attribute, check_value, parameterized
+from sylvan.params.fields import Parameterized, Range, attribute, parameterized
 
 # What PyTorch's allocators of the CPU say, on Linux and macOS and on Windows; they raise plain RuntimeErrors.
 _CPU_WORDS = ("can't allocate memory", "not enough memory: you tried to allocate")
@@ -506,7 +506,8 @@ def clip_gradients(parameters: Tensor | Iterable[Tensor], max_norm: float) -> Te
     >>> float(clip_gradients([weight], 1.0)), weight.grad
     (5.0, tensor([0.6000, 0.8000]))
     """
-    check_value("max_norm", max_norm, Number(float, 0, open_low=True), "clip_gradients")
+    if not max_norm > 0:
+        raise ParameterError(f"The 'max_norm' parameter of clip_gradients must be above 0. Got {max_norm!r} instead.")
     values: list[Tensor] = []
     for parameter in [parameters] if isinstance(parameters, Tensor) else parameters:
         if parameter.grad is None:
