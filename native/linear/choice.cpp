@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <limits>
 #include <utility>
 
 #include "base/platform.hpp"
@@ -42,6 +43,18 @@ SYLVAN_CLONES void count_better(const float* SYLVAN_RESTRICT scores, const int32
   }
 }
 
+// The n-th greatest score, where none is a NaN: without branches, as above.
+SYLVAN_CLONES float nth_greatest(const float* scores, int32_t n_scores, int32_t nth) {
+  float result = std::numeric_limits<float>::infinity();
+  for (int32_t i = 0; i < n_scores; ++i) {
+    const float score = scores[i];
+    int32_t greater = 0;
+    for (int32_t j = 0; j < n_scores; ++j) greater += scores[j] > score;
+    result = (greater < nth) & (score < result) ? score : result;
+  }
+  return result;
+}
+
 }  // namespace
 
 void Choice::add(const float* scores, int64_t n, int64_t first) {
@@ -72,6 +85,8 @@ float Choice::least_of(int64_t width) {
   scores_ = enough ? greatest_ : quarters_;
   if (static_cast<int64_t>(scores_.size()) <= width) return kMinusInfinity;
   if (static_cast<int64_t>(scores_.size()) > folded) fold(folded);
+  if (static_cast<int64_t>(scores_.size()) <= kFew)
+    return nth_greatest(scores_.data(), static_cast<int32_t>(scores_.size()), static_cast<int32_t>(width));
   std::nth_element(scores_.begin(), scores_.begin() + (width - 1), scores_.end(), std::greater<float>());
   return scores_[static_cast<size_t>(width - 1)];
 }
