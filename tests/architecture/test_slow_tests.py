@@ -23,7 +23,6 @@ WHOLLY_SLOW: dict[str, str] = {
     "hostile/test_unpickling.py": "every model's folder with pickles in every place",
     "neural/text/test_network_sizes.py": "networks in processes with little memory",
     "ranking/test_memory.py": "peaks of memory, in processes of their own",
-    "ranking/test_resume.py": "trainings that are killed at every part",
     "ranking/test_tail.py": "a training with rare labels",
     "sampling/test_draws.py": "as many draws as a comparison needs",
     "serve/test_page_access.py": "a browser",
