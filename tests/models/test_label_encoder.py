@@ -81,6 +81,7 @@ def answers(model: TextModel) -> Any:
     return bits(model.rank([*TEXTS[:20], *(f"word{number}" for number in range(50, 60)), "", "unheard of"], k=12))
 
 
+@pytest.mark.filterwarnings("ignore:The texts of:sylvan.errors.DataWarning")
 def test_labels_are_found_whose_words_no_row_has(bare: TextModel) -> None:
     without = TextModel(TfidfVectorizer(), XRLinear(max_leaf=8), unlearned="answer").fit(
         TEXTS, LABELS, label_texts=DESCRIBED

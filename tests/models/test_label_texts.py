@@ -100,7 +100,7 @@ def learned_from(model: TextModel, texts: list[str], labels: list[list[str]]) ->
     return known.learned_from(features, truth, None, judged_rows(len(texts), None), None, 1)
 
 
-@pytest.mark.filterwarnings("ignore:Nothing could be learned")
+@pytest.mark.filterwarnings("ignore:Nothing could be learned", "ignore:The texts of:sylvan.errors.DataWarning")
 class TestFit:
     def test_labels_without_rows_are_found_by_their_texts_on_the_sample(self) -> None:
         sample = load_sample()

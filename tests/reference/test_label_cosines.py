@@ -269,6 +269,7 @@ def test_vectors_and_curve_of_a_model() -> None:
     check_highest(points, known.curve)
 
 
+@pytest.mark.filterwarnings("ignore:The texts of:sylvan.errors.DataWarning")
 @pytest.mark.parametrize("with_encoder", [True, False])
 @settings(max_examples=12, deadline=None)
 @given(k=st.integers(1, 70), data=st.data())

@@ -115,6 +115,15 @@ def test_cells_over_two_lines_keep_their_line_breaks(tmp_path: Path, end: str) -
         data.read_subjects(table)
 
 
+@pytest.mark.parametrize(("name", "content"), [
+    ("v.jsonl", '{"uri": "u:1", "prefLabel": "bread"}\n'), ("v.ttl", SKOS.replace("prefLabel", "notation")),
+])  # fmt: skip
+def test_a_vocabulary_without_names_says_so(tmp_path: Path, name: str, content: str) -> None:
+    (path := tmp_path / name).write_text(content, "utf-8")
+    with pytest.warns(DataWarning, match=f"{name}.*: no subject has a name"):
+        assert data.read_subjects(path).label("u:1") is None
+
+
 @pytest.mark.parametrize("name", ["a.csv", "a.tsv", "b.tsv", "names.tsv"])
 def test_lines_that_end_in_cr_alone_are_refused(tmp_path: Path, name: str) -> None:
     header = ["uri,label" if name == "a.csv" else "uri\tlabel"] if name.startswith("a.") else []

@@ -392,6 +392,8 @@ def read_subjects(path: PathLike) -> SubjectVocabulary:
             fields = _subjects(_csv_rows(lines, stream.name) if headed else _tsv_rows(lines))
     if not fields["labels"]:
         raise DataError(f"{shown(path)}: the file holds no subjects.")
+    if not any(fields["labels"].values()):
+        warn_data(f"{shown(path)}: no subject has a name, which is prefLabel in SKOS, and label or label_en elsewhere.")
     return SubjectVocabulary(**fields)
 
 
