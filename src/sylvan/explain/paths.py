@@ -160,8 +160,9 @@ def _strongest_features(features: Array, values: Array, weights: Array, top: int
               for i in chosen) for chosen in signs
     ]  # fmt: skip
     unlisted = float(parts.sum() - sum(parts[i] for chosen in signs for i in chosen))
-    omits = len(parts) > sum(map(len, signs))
-    return {"positive": listed[0], "negative": listed[1], "n_weighed": len(parts), "rest": unlisted if omits else 0.0}
+    n_weighed = int(np.count_nonzero(weights))  # of 16 bits, the smallest are stored as 0
+    omits = n_weighed > sum(map(len, signs))
+    return {"positive": listed[0], "negative": listed[1], "n_weighed": n_weighed, "rest": unlisted if omits else 0.0}
 
 
 def class_votes(

@@ -140,9 +140,9 @@ def test_numbers_at_the_middle_between_two_floats(path, bits, nudge):
     from fractions import Fraction
 
     value = np.array([bits & 0x7FFFFFFF], np.uint32).view(np.float32)[0]
-    above = np.nextafter(value, np.float32(np.inf))
     if not (1e-30 < value < 1e30):
         return
+    above = np.nextafter(value, np.float32(np.inf))
     middle = (Fraction(float(value)) + Fraction(float(above))) / 2
     middle += Fraction(nudge) * middle / 10**40
     text = f"{middle.numerator * 10**200 // middle.denominator}e-200"
