@@ -69,7 +69,8 @@ def test_what_needs_one(server, path):
         assert "bearer" in answer.headers["www-authenticate"].lower(), headers
     right = [{"Authorization": f"Bearer {key}"} for key in (USER, ADMIN, HASHED)]
     for headers in (*right, {"authorization": f"bearer {USER}"}, {"X-API-Key": ADMIN}, basic(ADMIN),
-                    {"X-API-Key": USER, **basic("the proxy's own")}):
+                    {"X-API-Key": USER, **basic("the proxy's own")},
+                    {"Authorization": f"Bearer {USER}", "X-API-Key": "the proxy's own"}):
         assert server.ask("GET", path, None, headers).status == (404 if "none" in path else 200), headers
 
 

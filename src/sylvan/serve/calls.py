@@ -83,10 +83,10 @@ class Call:
             if admin:
                 raise Problem(403, "Models are changed with an admin key only, and this server has no keys at all.")
             return
-        word = self.header(b"x-api-key") or _key_in(self.header(b"authorization"))
-        key = keyring.find(word) if word else None
+        words = list(filter(None, (_key_in(self.header(b"authorization")), self.header(b"x-api-key"))))
+        key = next(filter(None, map(keyring.find, words)), None)  # one of them may be a proxy's
         if key is None:
-            fault = "doesn't know this API key" if word else "needs an API key, as 'Authorization: Bearer KEY'"
+            fault = "doesn't know this API key" if words else "needs an API key, as 'Authorization: Bearer KEY'"
             raise Problem(401, f"This server {fault}.", {"WWW-Authenticate": "Bearer"})
         self.key = key.name
         if admin and not key.admin:

@@ -142,13 +142,12 @@ def build_corpus(
 
 
 def _stream(sentences: Iterable[Sequence[str]]) -> list[str]:
-    return [word for sentence in map(_words, sentences) if len(sentence) for word in (*sentence, END)]
-
-
-def _words(sentence: Sequence[str]) -> Sequence[str]:
-    if isinstance(sentence, str):
-        raise DataError(f"A sentence must be a list of words. Got {sentence!r:.60} instead: split it into words.")
-    return sentence
+    words: list[str] = []
+    for sentence in sentences:
+        if isinstance(sentence, str):
+            raise DataError(f"A sentence must be a list of words. Got {sentence!r:.60} instead: split it into words.")
+        words += (*sentence, END) if len(sentence) else ()
+    return words
 
 
 def _sentences(path: PathLike) -> Iterator[list[str]]:

@@ -387,6 +387,12 @@ def test_queries_that_do_not_fit(queries: Any, neighbors: Any, words: object) ->
                 refuses(BASE, queries, neighbors)
 
 
+def test_neighbors_of_which_none_is_used_teach_nothing() -> None:
+    neighbors = np.where(np.arange(12) < 10, -1, np.arange(12))[None].repeat(60, 0)
+    with raises(DataError, "names no row"):
+        IRLIIndex(**{**SMALL, "n_neighbors": 10}).fit(BASE, QUERIES, neighbors)
+
+
 def test_zero_vectors_have_no_angle(index: IRLIIndex) -> None:
     base = BASE[:50].copy()
     angular = IRLIIndex(**SMALL, metric="angular").fit(base)

@@ -381,7 +381,8 @@ class ShardedIRLIIndex(VectorIndex):
             arguments = {"base": vectors[shard::n_shards], "queries": queries, "neighbors": None, "metric": metric}
             if neighbors is not None:  # as the shard's own ids, -1 for those of others; a shard of none computes them
                 in_shard = (neighbors >= 0) & (neighbors % n_shards == shard)
-                arguments["neighbors"] = np.where(in_shard, neighbors // n_shards, -1) if in_shard.any() else None
+                used = in_shard[:, : params["n_neighbors"]]
+                arguments["neighbors"] = np.where(in_shard, neighbors // n_shards, -1) if used.any() else None
             calls.append(ShardCall("build", {"params": params, **arguments}))
         running = self._started(n_shards, calls)
         self._keep(template, metric, len(vectors), len(vectors), int(vectors.shape[1]))

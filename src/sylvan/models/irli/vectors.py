@@ -123,8 +123,8 @@ def owned(rows: Vectors, source: Any) -> Vectors:
     return plain if mapped or (memory is rows and rows is not source) else plain.copy()
 
 
-def checked_neighbors(queries: Any, neighbors: Any, n_base: int) -> Ids | None:
-    """The neighbours that a user gave beside queries, or None."""
+def checked_neighbors(queries: Any, neighbors: Any, n_base: int, n_used: int | None = None) -> Ids | None:
+    """The neighbours that a user gave beside queries, of which the first ``n_used`` (or all) are used, or None."""
     if neighbors is None:
         return None
     if queries is None:
@@ -134,7 +134,7 @@ def checked_neighbors(queries: Any, neighbors: Any, n_base: int) -> Ids | None:
         raise DataError(
             f"neighbors must have a row for each of the {len(queries)} queries. Got shape {ids.shape} instead."
         )
-    if (ids < 0).all():
+    if (ids[:, :n_used] < 0).all():
         raise DataError("neighbors names no row of the base: there is nothing to learn from.")
     return ids
 
@@ -258,7 +258,7 @@ def training_queries(
     in training each is its own nearest neighbour, in the holdout it isn't. With a ``projection``, the neighbours of
     queries to learn from are the nearest among those that are near by its first directions; those of holdout queries
     are exact."""
-    ids, random = checked_neighbors(queries, neighbors, len(base)), np.random.default_rng(seed)
+    ids, random = checked_neighbors(queries, neighbors, len(base), n_neighbors), np.random.default_rng(seed)
     k, excluded = min(n_neighbors, len(base)), None
     if queries is None:
         rows = random.permutation(len(base))[: n_queries + _n_holdout(min(n_queries, len(base)))]

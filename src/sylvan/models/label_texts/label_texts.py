@@ -380,7 +380,7 @@ def _warn_of_unreadable(vocabulary: Vocabulary, labels: Int32, encodes: bool) ->
     """Say how many labels have no text with a known word, where no encoder reads it."""
     if len(labels) and not encodes:
         texts = f"The texts of {counted(len(labels), 'label')}, such as {vocabulary[int(labels[0])]!r:.60},"
-        warn_data(f"{texts} have no word that the model knows: these labels aren't found by them.", 5)
+        warn_data(f"{texts} have no word that the model knows: these labels aren't found by them.", 6)
 
 
 def texts_after(

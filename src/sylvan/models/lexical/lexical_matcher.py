@@ -168,7 +168,7 @@ class LexicalMatcher(TextEstimator):
         if not texts and label_texts is None:
             raise DataError("Without texts the labels are known by label_texts alone: give these, or texts.")
         if texts and (label_texts is None or isinstance(label_texts, str)) and all(map(looks_like_uri, names)):
-            warn_data("The labels are URIs, which stand in no text: label_texts says what they are called.", 4)
+            warn_data("The labels are URIs, which stand in no text: label_texts says what they are called.", 3)
         terms = label_terms(label_texts, names)
         vocabulary = _with_names(names, terms)
         stored, n_labels = StoredTerms.of(terms, vocabulary), len(vocabulary)
