@@ -10,7 +10,7 @@ from reference import linear_reference as reference
 from reference.test_algorithm2 import CLOSE, dense, laid_out, plain, rankings
 from sylvan.arrays import validate
 from sylvan.explain.explanation import Names
-from sylvan.explain.paths import beam_that_reaches, explain_paths
+from sylvan.explain.paths import _strongest_features, beam_that_reaches, explain_paths
 from sylvan.ranking.tree_ranker import TreeRanker
 
 
@@ -77,6 +77,11 @@ def check_steps(path, tree, x, layers, own, combine, top) -> None:  # type: igno
         assert step.opened == opened
         opened = step.followed
     assert path.lost_at == next((step.layer for step in path.steps if not step.followed), None)
+
+
+def test_a_weight_that_is_stored_as_zero_does_not_count() -> None:
+    found = _strongest_features(np.array([3, 7]), np.ones(2, np.float32), np.array([1e-9, 2], np.float16), 5, Names())
+    assert found["n_weighed"] == 1 and found["rest"] == 0 and [f.feature for f in found["positive"]] == [7]
 
 
 @settings(deadline=None, max_examples=20)
